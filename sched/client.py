@@ -1,0 +1,406 @@
+"""What the script sees: `Scheduler`, an executor of the standard kind, its `Future`, and `local`."""
+
+import concurrent.futures
+import itertools
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from sched.errors import RequestError, UsageError
+from sched.model import Ref
+from sched.runtime import driver, session, start
+from sched.runtime.current import running
+from sched.runtime.driver import Options, Order, Owner
+from sched.runtime.engine import ELSEWHERE, Engine
+from sched.runtime.packing import revive
+
+
+class Future(driver.Future):
+    """The result of a task, wherever it lies. A `concurrent.futures.Future` in every respect.
+
+    As an argument of another task it stands for the value. Dropping it frees the value on its tile.
+    """
+
+    def __init__(self, ref: Ref, released: "deque[Ref]", engine: Engine) -> None:
+        super().__init__(ref, released)
+        self._engine = engine
+        self._waiters = _Waiters(engine)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the value and return it, its arrays on the caller's own tile.
+
+        Args:
+            timeout: seconds, or None for as long as it takes.
+
+        Raises:
+            TimeoutError: It was not there in time (`concurrent.futures.TimeoutError`).
+            CancelledError: The task was cancelled.
+            DependencyError: It was not run, because a task whose value it takes failed.
+            Exception: Whatever the task raised, with the remote traceback as its cause.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._engine.wait(super().done, timeout)
+        value = super().result(0)
+        if value is not ELSEWHERE:
+            return value
+        _bring(self._engine, [self], deadline)
+        return self._engine.value(self.ref, self._engine.home)
+
+    def numpy(self, timeout: float | None = None) -> Any:
+        """Like `result`, but return a copy with NumPy arrays in the place of a tile's."""
+        return self._engine.packer.to_numpy(self.result(timeout))
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for the task to end; return what it raised, or None. Raises as `result` does otherwise."""
+        self._engine.wait(super().done, timeout)
+        return super().exception(0)
+
+    def done(self) -> bool:
+        """Tell whether the task has ended. Lends the scheduler a moment, so it may be polled."""
+        if not super().done() and not self._engine.closed:
+            self._engine.poke()
+        return super().done()
+
+    def cancel(self) -> bool:
+        """Cancel the task if it has no tile yet; tell whether it is cancelled."""
+        if not super().done():
+            self._engine.cancel(self)
+        return self.cancelled()
+
+    def add_done_callback(self, fn: Callable[[Any], object]) -> None:
+        """Call `fn` with this future when it is done. It may run in any thread of this process."""
+        super().add_done_callback(fn)
+        asyncio: Any = sys.modules.get("asyncio")
+        loop = asyncio and asyncio._get_running_loop()
+        if loop is not None and not super().done():
+            self._engine.lend(loop)
+
+
+class Scheduler(concurrent.futures.Executor):
+    """Runs calls on tiles.
+
+    Under `sched run` it uses the run's tiles, else the local ones, in one process. Every instance uses the
+    same; making one is cheap.
+
+    Args:
+        engine: for `sched.local`; leave it out.
+
+    Raises:
+        UsageError: Made inside a task.
+        DeviceError: There is no device.
+    """
+
+    def __init__(self, *, engine: Engine | None = None) -> None:
+        if running.get() is not None:
+            raise UsageError(
+                "a task cannot submit tasks: return what is needed, and submit the next tasks in the script"
+            )
+        self._owns = engine is not None
+        self._engine = engine if engine is not None else session.engine()
+        self._owner = Owner()
+        self._shut_down = False
+
+    def __reduce__(self) -> Any:
+        raise UsageError("a Scheduler stays in the script: it cannot be used or captured by a task")
+
+    @property
+    def tiles(self) -> int:
+        """The number of tiles in the run."""
+        return len(self._driver.ranks)
+
+    def options(
+        self,
+        *,
+        tile: int | None = None,
+        near: Future | None = None,
+        priority: int = 0,
+        retries: int = 0,
+        name: str | None = None,
+    ) -> "View":
+        """Return a view of this scheduler whose calls have these options.
+
+        Args:
+            tile: run on this tile and no other.
+            near: run on the tile where this future's value is, if it has room; waits until that is known.
+            priority: higher goes first among tasks that wait for a tile.
+            retries: how many times a call that raised is tried again, elsewhere if it can be.
+            name: what errors call the task; its function's name if not given.
+
+        Raises:
+            RequestError: There is no such tile, or `retries` is negative.
+            TypeError: An option is of the wrong type.
+        """
+        if tile is not None and (not isinstance(tile, int) or isinstance(tile, bool)):
+            raise TypeError(f"tile={tile!r} is not a tile's number")
+        if near is not None and not isinstance(near, Future):
+            raise TypeError(f"near={near!r} is not a future of this scheduler")
+        for option, number in (("priority", priority), ("retries", retries)):
+            if not isinstance(number, int):
+                raise TypeError(f"{option}={number!r} is not an integer")
+        if retries < 0:
+            raise RequestError(f"retries={retries} is not a number of tries")
+        chosen = Options(tile, None if near is None else near.ref, priority, retries, name)
+        self._driver.check(chosen)
+        return View(self, chosen)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        """Schedule `fn(*args, **kwargs)` on a tile.
+
+        Futures among the arguments, also inside containers and objects, stand for their values, which
+        do not pass through the script. The other arguments are copied now.
+
+        Returns:
+            Its future.
+
+        Raises:
+            RuntimeError: The scheduler was shut down.
+            UsageError: The function captures a future or a scheduler.
+            Exception: Whatever pickling the function or an argument raises.
+        """
+        return self._submit(Options(), fn, args, kwargs)
+
+    def submit_many(self, fn: Callable[..., Any], /, *iterables: Iterable[Any]) -> list[Future]:
+        """Schedule `fn` once for each set of arguments, as `map` does, and return the futures.
+
+        Raises:
+            ValueError: The iterables are not of one length.
+        """
+        return self._submit_many(Options(), fn, zip(*iterables, strict=True))
+
+    def map(
+        self,
+        fn: Callable[..., Any],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+        buffersize: int | None = None,
+    ) -> Iterator[Any]:
+        """Yield the results of `fn` for each set of arguments, in order, and let each go when it is yielded.
+
+        Args:
+            timeout: seconds from now for all of it.
+            chunksize: accepted for compatibility; calls travel in batches anyway.
+            buffersize: how many calls may be ahead of what was yielded. The iterables are then read
+                lazily, and may be endless. None: all of them are submitted now.
+
+        Raises:
+            ValueError: `chunksize` or `buffersize` is below 1.
+            TimeoutError: From the iterator, when the time is over.
+            Exception: From the iterator: whatever a call raised.
+        """
+        return self._map(Options(), fn, iterables, timeout, chunksize, buffersize)
+
+    def gather(self, futures: Iterable[Future], *, to: str = "tile", stack: bool = False) -> Any:
+        """Wait for futures and return their values, in order.
+
+        Args:
+            futures: of this scheduler; their values may lie on any tiles.
+            to: "tile": arrays come to the caller's own tile; "host": as NumPy arrays.
+            stack: return one array, with the values along a new first axis.
+
+        Raises:
+            RequestError: `to` is something else.
+            Exception: What the first of them that failed raised.
+        """
+        if to not in ("tile", "host"):
+            raise RequestError(f"to={to!r} is neither 'tile' nor 'host'")
+        waiting = list(futures)
+        for future in waiting:
+            if not isinstance(future, Future):
+                raise TypeError(f"{future!r} is not a future of this scheduler")
+        for future in waiting:
+            error = future.exception()
+            if error is not None:
+                raise error
+        _bring(self._engine, [f for f in waiting if not self._engine.is_here(f.ref)], None)
+        values = [future.result() for future in waiting]
+        if to == "host":
+            values = [self._engine.packer.to_numpy(value) for value in values]
+            import numpy
+
+            return numpy.stack(values) if stack else values
+        return self._engine.backend.xp.stack(values) if stack else values
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more calls.
+
+        Args:
+            wait: return only when all of this scheduler's tasks have ended.
+            cancel_futures: cancel those that have no tile yet.
+        """
+        self._shut_down = True
+        if self._engine.closed:
+            return
+        if cancel_futures:
+            self._engine.cancel_all(self._owner)
+        if wait:
+            self._engine.wait(lambda: not self._owner.outstanding)
+            if self._owns:
+                self._engine.close(0)
+
+    @property
+    def _driver(self) -> driver.Driver:
+        assert self._engine.driver is not None
+        return self._engine.driver
+
+    def _submit(self, options: Options, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Future:
+        self._check_open()
+        return self._engine.submit([self._order(options, fn, args, kwargs)], self._make, self._owner)[0]  # type: ignore[return-value]
+
+    def _submit_many(self, options: Options, fn: Any, calls: Iterable[tuple[Any, ...]]) -> list[Future]:
+        self._check_open()
+        orders = [self._order(options, fn, args, {}) for args in calls]
+        return self._engine.submit(orders, self._make, self._owner)  # type: ignore[return-value]
+
+    def _map(
+        self,
+        options: Options,
+        fn: Any,
+        iterables: tuple[Iterable[Any], ...],
+        timeout: float | None,
+        chunksize: int,
+        buffersize: int | None,
+    ) -> Iterator[Any]:
+        for argument, number in (("chunksize", chunksize), ("buffersize", buffersize)):
+            if number is not None and not isinstance(number, int):
+                raise TypeError(f"{argument} must be an integer or None")
+            if number is not None and number < 1:
+                raise ValueError(f"{argument} must be >= 1.")
+        deadline = None if timeout is None else time.monotonic() + timeout
+        calls = zip(*iterables, strict=False)
+        waiting = deque(self._submit_many(options, fn, itertools.islice(calls, buffersize)))
+
+        def results() -> Iterator[Any]:
+            try:
+                while waiting:
+                    value = waiting[0].result(None if deadline is None else deadline - time.monotonic())
+                    del waiting[0]
+                    if buffersize is not None:
+                        waiting.extend(self._submit_many(options, fn, itertools.islice(calls, 1)))
+                    yield value
+                    del value
+            finally:
+                for future in waiting:
+                    future.cancel()
+
+        return results()
+
+    def _order(self, options: Options, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Order:
+        function = self._driver.functions.get(fn)
+        arguments, inputs = self._engine.packer.pack_call(args, kwargs)
+        name = options.name or getattr(fn, "__qualname__", None) or type(fn).__qualname__
+        return Order(function, arguments, inputs, options, name)
+
+    def _make(self, ref: Ref, released: "deque[Ref]") -> Future:
+        return Future(ref, released, self._engine)
+
+    def _check_open(self) -> None:
+        if self._shut_down or self._engine.closed:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+
+
+class View:
+    """A scheduler with options; see `Scheduler.options`."""
+
+    def __init__(self, scheduler: Scheduler, options: Options) -> None:
+        self._scheduler = scheduler
+        self._options = options
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        """See `Scheduler.submit`."""
+        return self._scheduler._submit(self._options, fn, args, kwargs)
+
+    def submit_many(self, fn: Callable[..., Any], /, *iterables: Iterable[Any]) -> list[Future]:
+        """See `Scheduler.submit_many`."""
+        return self._scheduler._submit_many(self._options, fn, zip(*iterables, strict=True))
+
+    def map(
+        self,
+        fn: Callable[..., Any],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+        buffersize: int | None = None,
+    ) -> Iterator[Any]:
+        """See `Scheduler.map`."""
+        return self._scheduler._map(self._options, fn, iterables, timeout, chunksize, buffersize)
+
+
+def local(tiles: int | None = None, *, device: str = "auto", depth: int = 2) -> Scheduler:
+    """Return a scheduler with tiles of its own in this process, apart from any run.
+
+    Args:
+        tiles: how many. On `level_zero` at most what there is, else emulated ones: on `cpu` queues of the
+            one device (1 if not given), on `host` threads (one for each core if not given).
+        device: "auto", "level_zero", "cpu" or "host".
+        depth: how many tasks whose inputs are there a tile is given at a time.
+
+    Raises:
+        RequestError: There cannot be so many tiles, or there is no such kind of device.
+        DeviceError: There is no such device.
+
+    >>> with local(tiles=2, device="host") as s:
+    ...     list(s.map(pow, [2, 3], [3, 2]))
+    [8, 9]
+    """
+    return Scheduler(engine=start.local(start.Settings(device=device, tiles=tiles, depth=depth)))
+
+
+def _bring(engine: Engine, futures: list[Future], deadline: float | None) -> None:
+    """Let values that are done come to this rank, and wait for them.
+
+    Raises:
+        TimeoutError: One was not here in time.
+        Exception: Why one cannot come.
+    """
+    if engine.closed:
+        if all(engine.is_here(future.ref) for future in futures):
+            return
+        raise UsageError("the run has ended, and with it the values on its tiles: take them before shutdown")
+    engine.want([future.ref for future in futures])
+    for future in futures:
+        left = None if deadline is None else deadline - time.monotonic()
+        if not engine.wait(lambda ref=future.ref: engine.is_here(ref), left):  # type: ignore[misc]
+            raise concurrent.futures.TimeoutError
+        fault = engine.fault(future.ref)
+        if fault is not None:
+            raise revive(fault)
+
+
+class _Waiters(list[Any]):
+    """Whoever waits for a future by `concurrent.futures.wait` or `as_completed`.
+
+    Those wait on an event. It is exchanged for one that lends the waiting thread to the scheduler: the
+    script's thread may be the one that has to run the task that it waits for.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self._engine = engine
+
+    def append(self, waiter: Any) -> None:
+        if not isinstance(waiter.event, _LendingEvent):
+            waiter.event = _LendingEvent(self._engine)
+        super().append(waiter)
+
+
+class _LendingEvent:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._set = False
+
+    def set(self) -> None:
+        # Under the future's own lock, so the engine's must not be taken here; whoever ends a future
+        # wakes the waiting threads afterwards.
+        self._set = True
+
+    def clear(self) -> None:
+        self._set = False
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return self._engine.wait(self.is_set, timeout)

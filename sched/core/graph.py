@@ -1,0 +1,88 @@
+"""A task as the core sees it: what it takes, what takes it, how far it has come, where its value lies."""
+
+import enum
+
+from sched.core.events import Submitted
+from sched.model import RankId, TaskId, TileId
+
+
+class State(enum.IntEnum):
+    """Where a task is on its one way through the core; a retry alone goes back."""
+
+    WAITING = 0
+    PLACED = 1
+    FINISHED = 2
+    FAILED = 3
+    CANCELLED = 4
+
+
+class Task:
+    """One call and its value.
+
+    `unplaced` counts the inputs (and the `near` task) whose tile is not known yet, `unfinished` the
+    inputs whose value is not there yet. At `unplaced == 0` the task may be placed *ahead*: its
+    inputs will come to it without another word. At `unfinished == 0` it is *ready*.
+    """
+
+    __slots__ = (
+        "attempt",
+        "cause",
+        "consumers",
+        "followers",
+        "holders",
+        "home",
+        "id",
+        "inputs",
+        "key",
+        "named",
+        "nbytes",
+        "near",
+        "pin",
+        "retries",
+        "state",
+        "unfinished",
+        "unplaced",
+        "users",
+        "wanted",
+    )
+
+    def __init__(self, event: Submitted, inputs: tuple["Task", ...], near: "Task | None") -> None:
+        self.id: TaskId = event.task
+        self.inputs = inputs
+        self.near = near
+        self.pin: TileId | None = event.tile
+        self.key = (-event.priority, event.task)
+        self.retries = event.retries
+        self.attempt = 0
+        self.state = State.WAITING
+        self.cause: TaskId | None = None
+        self.unplaced = 0
+        self.unfinished = 0
+        self.consumers: list[Task] = []
+        self.followers: list[Task] = []
+        self.home: TileId | None = None
+        # The value: where copies are or are going, and who still needs it.
+        self.holders: set[RankId] = set()
+        self.nbytes = 0
+        self.users = 0
+        self.named = True
+        self.wanted = False
+
+    @property
+    def settled(self) -> bool:
+        return self.state >= State.FINISHED
+
+    @property
+    def ready(self) -> bool:
+        """Whether it waits for nothing but a tile."""
+        return self.state is State.WAITING and self.unplaced == 0 and self.unfinished == 0
+
+    @property
+    def early(self) -> bool:
+        """Whether it may be placed ahead of its inputs."""
+        return self.state is State.WAITING and self.unplaced == 0 and self.unfinished > 0
+
+    @property
+    def firm(self) -> bool:
+        """Whether it will stay where it is placed: a task that may be retried can move."""
+        return self.attempt >= self.retries

@@ -1,0 +1,297 @@
+"""The scheduler: one method, `handle(event) -> list[action]`.
+
+Rules that hold after every event, and that the fuzzer checks:
+
+* Every submitted task is settled exactly once, if its rank answers.
+* Actions only depend on earlier ones (see `actions`).
+* A value goes to a rank at most once, and straight from the rank that made it.
+* A value is freed everywhere as soon as the script cannot name it and no unfinished task takes it; then
+  nothing of the task is remembered.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from sched.core.actions import Action, Free, Move, Outcome, Run, Settle
+from sched.core.events import (
+    CancelRequested,
+    Event,
+    Failed,
+    Finished,
+    Released,
+    Submitted,
+    TileClosed,
+    TileOpened,
+    Wanted,
+)
+from sched.core.graph import State, Task
+from sched.core.policy import Policy
+from sched.errors import ProtocolError
+from sched.model import DRIVER, RankId, Ref, TaskId, TileId
+
+
+class Scheduler:
+    """Decide what runs where, what moves and what is freed.
+
+    Args:
+        ranks: the rank of each tile, in the order of tile ids.
+        depth: how many ready tasks are given to a tile at a time, at least 1.
+        on_demand: tiles that take tasks only between `TileOpened` and the next task.
+    """
+
+    def __init__(
+        self, ranks: Sequence[RankId], *, depth: int = 2, on_demand: Collection[TileId] = ()
+    ) -> None:
+        self._ranks = tuple(ranks)
+        self._policy = Policy(self._ranks, depth, on_demand)
+        self._tasks: dict[TaskId, Task] = {}
+        self._actions: list[Action] = []
+        # Tasks that may have become placeable, and tiles that may have got room, in this event.
+        self._risen: deque[Task] = deque()
+        self._freed: deque[TileId] = deque()
+        self._on: dict[type, Callable[[Any], None]] = {
+            Submitted: self._submitted,
+            Finished: self._finished,
+            Failed: self._failed,
+            CancelRequested: self._cancel_requested,
+            Released: self._released,
+            Wanted: self._wanted,
+            TileOpened: self._tile_opened,
+            TileClosed: self._tile_closed,
+        }
+
+    def handle(self, event: Event) -> list[Action]:
+        """Take in one event.
+
+        Returns:
+            The actions that follow from it, in their one order.
+
+        Raises:
+            ProtocolError: The event cannot have happened: a bug in the caller.
+        """
+        self._on[type(event)](event)
+        self._place()
+        actions, self._actions = self._actions, []
+        return actions
+
+    def __len__(self) -> int:
+        """Count the tasks that are not forgotten yet."""
+        return len(self._tasks)
+
+    def state(self, task: TaskId) -> State | None:
+        """Tell how far a task has come; None when it is forgotten."""
+        found = self._tasks.get(task)
+        return found.state if found else None
+
+    def has_users(self, ref: Ref) -> bool:
+        """Tell whether tasks that have not ended take this value."""
+        found = self._tasks.get(ref)
+        return found is not None and found.users > 0
+
+    def pinned_waiting(self, tile: TileId) -> int:
+        """Count the tasks that wait for this tile and can have no other."""
+        return self._policy.pinned_waiting(tile)
+
+    # -- events --------------------------------------------------------------------------------------
+
+    def _submitted(self, event: Submitted) -> None:
+        if event.task in self._tasks:
+            raise ProtocolError(f"task {event.task} was submitted twice")
+        if event.tile is not None and not 0 <= event.tile < len(self._ranks):
+            raise ProtocolError(f"task {event.task} is pinned to tile {event.tile} of {len(self._ranks)}")
+        try:
+            inputs = tuple([self._tasks[ref] for ref in event.inputs])
+        except KeyError as missing:
+            raise ProtocolError(f"task {event.task} takes the value {missing}, which is forgotten") from None
+        near = self._tasks.get(event.near) if event.near is not None else None
+        task = Task(event, inputs, near)
+        self._tasks[task.id] = task
+        broken = None
+        for source in inputs:
+            source.users += 1
+            if not source.settled:
+                source.consumers.append(task)
+                task.unfinished += 1
+                task.unplaced += not _stands(source)
+            elif source.state is not State.FINISHED and broken is None:
+                broken = source
+        if broken is not None:
+            self._settle(task, State.FAILED, broken.id if broken.cause is None else broken.cause)
+            return
+        if near is not None and not near.settled and not _stands(near):
+            near.followers.append(task)
+            task.unplaced += 1
+        self._risen.append(task)
+
+    def _finished(self, event: Finished) -> None:
+        task = self._running(event.task)
+        stood = _stands(task)
+        tile = self._leave(task)
+        task.nbytes = event.nbytes
+        task.state = State.FINISHED
+        self._actions.append(Settle(task.id, Outcome.FINISHED))
+        for consumer in task.consumers:
+            if consumer.state is State.WAITING:
+                consumer.unfinished -= 1
+                consumer.unplaced -= not stood
+                if not consumer.unplaced and (not consumer.unfinished or not stood):
+                    self._risen.append(consumer)
+            elif consumer.state is State.PLACED:
+                if consumer.unfinished == 1:
+                    assert consumer.home is not None
+                    self._policy.matured(consumer.home)
+                    self._freed.append(consumer.home)
+                consumer.unfinished -= 1
+        task.consumers.clear()
+        self._let_follow(task)
+        if task.wanted:
+            self._bring(task, DRIVER)
+        self._let_go_inputs(task)
+        self._let_go(task)
+        self._freed.append(tile)
+
+    def _failed(self, event: Failed) -> None:
+        task = self._running(event.task)
+        tile = self._leave(task)
+        if event.cause is None and task.attempt < task.retries:
+            # What its rank remembers of this attempt goes first: the next may run anywhere.
+            self._actions.append(Free(task.id, self._ranks[tile]))
+            task.holders.clear()
+            task.state, task.home = State.WAITING, None
+            task.attempt += 1
+            again = self._policy.place_ready(task, avoid=tile)
+            if again is not None:
+                self._put(task, again)
+        else:
+            self._settle(task, State.FAILED, event.cause)
+        self._freed.append(tile)
+
+    def _cancel_requested(self, event: CancelRequested) -> None:
+        task = self._tasks.get(event.task)
+        if task is not None and task.state is State.WAITING:
+            self._settle(task, State.CANCELLED, None)
+
+    def _released(self, event: Released) -> None:
+        task = self._tasks.get(event.task)
+        if task is None or not task.named:
+            raise ProtocolError(f"the value {event.task} was released twice")
+        task.named = False
+        self._let_go(task)
+
+    def _wanted(self, event: Wanted) -> None:
+        task = self._tasks.get(event.task)
+        if task is None:
+            raise ProtocolError(f"the value {event.task} is wanted, but was released")
+        task.wanted = True
+        if task.state is State.FINISHED or _stands(task):
+            self._bring(task, DRIVER)
+
+    def _tile_opened(self, event: TileOpened) -> None:
+        self._policy.open(event.tile)
+        self._freed.append(event.tile)
+
+    def _tile_closed(self, event: TileClosed) -> None:
+        self._policy.close(event.tile)
+
+    # -- placing ---------------------------------------------------------------------------------------
+
+    def _place(self) -> None:
+        """Put tasks on tiles until no task that rose has a tile with room, and no such tile a task."""
+        while self._risen or self._freed:
+            while self._freed:
+                tile = self._freed.popleft()
+                while (task := self._policy.pick(tile)) is not None:
+                    self._put(task, tile)
+                while (task := self._policy.pick_early(tile)) is not None:
+                    self._put(task, tile)
+            if self._risen:
+                task = self._risen.popleft()
+                found = None
+                if task.ready:
+                    found = self._policy.place_ready(task)
+                elif task.early:
+                    found = self._policy.place_early(task)
+                if found is not None:
+                    self._put(task, found)
+
+    def _put(self, task: Task, tile: TileId) -> None:
+        rank = self._ranks[tile]
+        for source in task.inputs:
+            self._bring(source, rank)
+        task.state, task.home = State.PLACED, tile
+        task.holders.add(rank)
+        self._policy.placed(task, tile)
+        self._actions.append(Run(task.id, tile, task.attempt))
+        if task.firm:
+            if task.wanted:
+                self._bring(task, DRIVER)
+            for consumer in task.consumers:
+                consumer.unplaced -= 1
+                if not consumer.unplaced:
+                    self._risen.append(consumer)
+            self._let_follow(task)
+
+    def _bring(self, task: Task, rank: RankId) -> None:
+        if rank not in task.holders:
+            assert task.home is not None
+            task.holders.add(rank)
+            self._actions.append(Move(task.id, self._ranks[task.home], rank))
+
+    def _let_follow(self, task: Task) -> None:
+        """Let tasks go on that only wished to know where this one is."""
+        for follower in task.followers:
+            if follower.state is State.WAITING:
+                follower.unplaced -= 1
+                if not follower.unplaced:
+                    self._risen.append(follower)
+        task.followers.clear()
+
+    # -- ending ----------------------------------------------------------------------------------------
+
+    def _running(self, task_id: TaskId) -> Task:
+        task = self._tasks.get(task_id)
+        if task is None or task.state is not State.PLACED:
+            raise ProtocolError(f"task {task_id} ended, but was not running")
+        return task
+
+    def _leave(self, task: Task) -> TileId:
+        assert task.home is not None
+        self._policy.left(task, task.home)
+        return task.home
+
+    def _settle(self, first: Task, state: State, cause: TaskId | None) -> None:
+        """End a task without a value, and with it the waiting tasks that take its value.
+
+        Tasks that are placed already are told by the rank that should have sent the value.
+        """
+        todo = [(first, state, cause)]
+        while todo:
+            task, state, cause = todo.pop()
+            if task.settled:
+                continue
+            task.state, task.cause = state, cause
+            outcome = Outcome.CANCELLED if state is State.CANCELLED else Outcome.FAILED
+            self._actions.append(Settle(task.id, outcome, cause))
+            root = task.id if cause is None else cause
+            todo += [(c, State.FAILED, root) for c in reversed(task.consumers) if c.state is State.WAITING]
+            task.consumers.clear()
+            self._let_follow(task)
+            self._let_go_inputs(task)
+            self._let_go(task)
+
+    def _let_go_inputs(self, task: Task) -> None:
+        inputs, task.inputs, task.near = task.inputs, (), None
+        for source in inputs:
+            source.users -= 1
+            self._let_go(source)
+
+    def _let_go(self, task: Task) -> None:
+        if task.settled and not task.named and not task.users:
+            self._actions += [Free(task.id, rank) for rank in sorted(task.holders)]
+            del self._tasks[task.id]
+
+
+def _stands(task: Task) -> bool:
+    """Whether the task has a place that it will keep."""
+    return task.state is State.PLACED and task.firm

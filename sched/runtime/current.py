@@ -1,0 +1,52 @@
+"""What a task may ask about itself: `sched.current()`."""
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from sched.backends.base import Backend, Tile
+from sched.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The task that runs here, and where that is.
+
+    Attributes:
+        tile: number of the tile in the whole run.
+        rank: the rank that owns the tile.
+        name: the task's name.
+        attempt: 0 at first, then the number of the retry.
+        queue: the tile's `dpctl.SyclQueue`; None on `host`.
+        device: the tile's `dpctl.SyclDevice`; None on `host`.
+    """
+
+    tile: int
+    rank: int
+    name: str
+    attempt: int
+    queue: Any
+    device: Any
+    _backend: Backend
+    _tile: Tile
+
+    def asarray(self, value: Any) -> Any:
+        """Return the value as an array of this tile, copied only if it lies elsewhere."""
+        if self._backend.is_array(value):
+            return self._backend.rebind(value, self._tile)
+        return self._backend.xp.asarray(value)
+
+
+running: ContextVar[Current | None] = ContextVar("sched_running", default=None)
+
+
+def current() -> Current:
+    """Return the running task's view of itself.
+
+    Raises:
+        UsageError: No task runs here: this is the script, or a thread that the task started.
+    """
+    found = running.get()
+    if found is None:
+        raise UsageError("sched.current() is for use inside a task; no task runs in this thread")
+    return found

@@ -1,0 +1,254 @@
+"""Objects to bytes and back: arguments, functions, values and exceptions.
+
+cloudpickle carries functions and classes of the script itself, lambdas and closures. To it are added:
+
+* an array on a tile is carried as a NumPy array, and becomes an array of the tile on which it is unpacked;
+* a future (a `Handle`) among the arguments is carried as a ref, and becomes the value of its task.
+
+Both work at any depth, also inside objects of the user's own classes. Arguments are copied when they are
+packed, so the script may change them after `submit`; values are not copied.
+"""
+
+import pickle
+import traceback
+import types
+from collections.abc import Callable
+from contextvars import ContextVar
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import cloudpickle
+
+from sched.backends.base import Backend, Tile, on
+from sched.errors import DependencyError, RemoteError, RemoteTraceback, UsageError
+from sched.model import Ref
+from sched.runtime.messages import IN_BAND, Fault, Packed
+
+_PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
+"""Types of which pickle itself makes the right thing, without looking for anything in the script."""
+
+
+class Handle:
+    """What stands for a value among arguments. `Future` is one."""
+
+    ref: Ref
+
+    def __reduce__(self) -> Any:
+        raise UsageError(
+            "a future stands for a value only as an argument of submit or map (also inside lists, dicts "
+            "and objects); it cannot be captured by a function, returned by a task, or pickled by itself"
+        )
+
+
+class _Unpacking(NamedTuple):
+    backend: Backend
+    tile: Tile | None
+    resolve: Callable[[Ref], Any] | None
+
+
+_unpacking: ContextVar[_Unpacking] = ContextVar("sched_unpacking")
+
+
+def _value_of(ref: Ref) -> Any:
+    resolve = _unpacking.get().resolve
+    assert resolve is not None
+    return resolve(ref)
+
+
+def _array_from(host: Any) -> Any:
+    try:
+        backend, tile, _ = _unpacking.get()
+    except LookupError:
+        raise UsageError("this pickle holds arrays of a tile, and can only be read inside sched") from None
+    return host if tile is None else backend.from_host(host, tile)
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    def __init__(self, file: BytesIO, backend: Backend, handles: dict[Ref, None] | None, aside: Any) -> None:
+        super().__init__(file, protocol=5, buffer_callback=aside)
+        self._backend = backend
+        self._handles = handles
+
+    def reducer_override(self, obj: Any) -> Any:
+        if self._backend.is_array(obj):
+            return _array_from, (self._backend.to_host(obj),)
+        if type(obj) is types.CodeType:
+            # cloudpickle leaves out the file's name, and with it the source lines from every traceback.
+            make, parts = self.dispatch_table[types.CodeType](obj)
+            return make, tuple([obj.co_filename if part == "<dynamic-code>" else part for part in parts])
+        if self._handles is not None and isinstance(obj, Handle):
+            self._handles[obj.ref] = None
+            return _value_of, (obj.ref,)
+        return super().reducer_override(obj)
+
+
+class Packer:
+    """Pack and unpack for one backend."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def pack_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Packed, tuple[Ref, ...]]:
+        """Pack a copy of the arguments.
+
+        Returns:
+            The copy, and the refs whose values belong in it, each once.
+
+        Raises:
+            Exception: Whatever pickling an argument raises.
+        """
+        if not kwargs and all(type(arg) in _PLAIN for arg in args):
+            return Packed(pickle.dumps((args, kwargs), 5)), ()
+        handles: dict[Ref, None] = {}
+        buffers: list[bytes] = []
+
+        def copy_aside(buffer: pickle.PickleBuffer) -> bool:
+            view = buffer.raw()
+            if view.nbytes < IN_BAND:
+                return True
+            buffers.append(bytes(view))
+            return False
+
+        header = self._dumps((args, kwargs), handles, copy_aside)
+        return Packed(header, tuple(buffers)), tuple(handles)
+
+    def unpack_call(
+        self, packed: Packed, tile: Tile, resolve: Callable[[Ref], Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Make arguments on a tile. NumPy arrays among them that are large are read-only."""
+        buffers = [memoryview(buffer).toreadonly() for buffer in packed.buffers]
+        return self._loads(packed.header, buffers, tile, resolve)  # type: ignore[no-any-return]
+
+    def pack(self, value: object) -> Packed:
+        """Pack a value without copying its large buffers: it must not change until it is sent."""
+        if type(value) in _PLAIN:
+            return Packed(pickle.dumps(value, 5))
+        buffers: list[pickle.PickleBuffer] = []
+
+        def aside(buffer: pickle.PickleBuffer) -> bool:
+            if buffer.raw().nbytes < IN_BAND:
+                return True
+            buffers.append(buffer)
+            return False
+
+        return Packed(self._dumps(value, None, aside), tuple(buffers))
+
+    def pack_small(self, value: object) -> Packed | None:
+        """Pack a value if it is plain and small enough to ride along with a report."""
+        if type(value) in _PLAIN and (type(value) not in (str, bytes) or len(value) <= IN_BAND):  # type: ignore[arg-type]
+            return Packed(pickle.dumps(value, 5))
+        return None
+
+    def unpack(self, packed: Packed, tile: Tile | None) -> Any:
+        """Make a value on a tile, or with its arrays in the host's memory where `tile` is None."""
+        return self._loads(packed.header, packed.buffers, tile, None)
+
+    def adopt(self, value: Any, tile: Tile) -> Any:
+        """Return the value such that its arrays mix with others of the tile.
+
+        Looks into tuples, lists and dicts, and makes new ones only where an array has to change.
+        """
+        if self._backend.is_array(value):
+            return self._backend.rebind(value, tile)
+        return _map(lambda item: self.adopt(item, tile), value)
+
+    def to_numpy(self, value: Any) -> Any:
+        """Return a copy of the value with NumPy arrays in the place of a tile's."""
+        if self._backend.is_array(value):
+            return self._backend.to_host(value).copy()
+        return _map(self.to_numpy, value)
+
+    def _dumps(self, value: object, handles: dict[Ref, None] | None, aside: Any) -> bytes:
+        with BytesIO() as file:
+            _Pickler(file, self._backend, handles, aside).dump(value)
+            return file.getvalue()
+
+    def _loads(self, header: bytes, buffers: Any, tile: Tile | None, resolve: Any) -> Any:
+        token = _unpacking.set(_Unpacking(self._backend, tile, resolve))
+        try:
+            if tile is None:
+                return pickle.loads(header, buffers=buffers)
+            with on(tile):
+                return pickle.loads(header, buffers=buffers)
+        finally:
+            _unpacking.reset(token)
+
+
+def _map(change: Callable[[Any], Any], value: Any) -> Any:
+    """Apply `change` to the items of a plain container; return the container itself if none changed."""
+    kind = type(value)
+    if kind is dict:
+        changed = {key: change(item) for key, item in value.items()}
+        return value if all(changed[key] is value[key] for key in value) else changed
+    if kind is list or isinstance(value, tuple):
+        items = [change(item) for item in value]
+        if all(new is old for new, old in zip(items, value, strict=True)):
+            return value
+        if kind is list or kind is tuple:
+            return kind(items)
+        return value._make(items) if hasattr(value, "_make") else value
+    return value
+
+
+def nbytes(value: Any) -> int:
+    """Weigh a value: the arrays in it, and a little for everything else."""
+    found = getattr(value, "nbytes", None)
+    if isinstance(found, int):
+        return found
+    kind = type(value)
+    if kind is dict:
+        return sum(map(nbytes, value.values()))
+    if kind is list or isinstance(value, tuple):
+        return sum(map(nbytes, value))
+    return len(value) if kind is bytes or kind is str else 8
+
+
+def describe(error: BaseException, task_name: str, where: str) -> Fault:
+    """Make a fault of an exception. It never fails, whatever the exception does when it is looked at."""
+    kind = type(error)
+    type_name = (
+        kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    )
+    try:
+        message = str(error)
+    except Exception as broken:
+        message = f"<its str() raised {type(broken).__name__}>"
+    try:
+        text = "".join(traceback.format_exception(kind, error, error.__traceback__))
+    except Exception:
+        text = f"{type_name}: {message}\n"
+    try:
+        pickled = cloudpickle.dumps(error, protocol=5)
+        if type(pickle.loads(pickled)) is not kind:
+            pickled = None
+    except Exception:
+        pickled = None
+    return Fault(task_name, type_name, message, f"### {where}\n{text.rstrip()}", pickled)
+
+
+def revive(fault: Fault) -> BaseException:
+    """Make an exception of a fault: the original type if it can be, with the remote story as its cause."""
+    error: BaseException | None = None
+    if fault.exception is not None:
+        try:
+            error = pickle.loads(fault.exception)
+        except Exception:
+            error = None
+    if not isinstance(error, BaseException):
+        error = RemoteError(fault.type_name, fault.message)
+    error.__cause__ = RemoteTraceback(fault.story)
+    return error
+
+
+def dependent(task_name: str, fault: Fault | None, cause_name: str) -> DependencyError:
+    """Make the exception of a task that was not run because `cause_name` has no value."""
+    if fault is None:
+        return DependencyError(
+            f"{task_name} was not run: it takes the value of {cause_name}, which was cancelled"
+        )
+    error = DependencyError(
+        f"{task_name} was not run: it takes the value of {cause_name}, which failed with "
+        f"{fault.type_name}: {fault.message}"
+    )
+    error.__cause__ = revive(fault)
+    return error

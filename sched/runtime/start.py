@@ -1,0 +1,214 @@
+"""How a run begins: find the devices, bind this rank to its tile, bring the ranks together.
+
+The order matters. Variables are set before anything reads them; the device is chosen from the launcher's
+own variables before MPI starts, so that nothing ever looks at another rank's tile; and only then do the
+ranks compare what they have, so that what is wrong on any of them is said once, on rank 0.
+"""
+
+import os
+import platform
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from launch import binding, environment
+from launch.ranks import World
+from sched import backends
+from sched.backends.base import settle_at
+from sched.errors import DeviceError, LaunchError, RequestError, SchedError
+from sched.model import DRIVER, RankId
+from sched.runtime.engine import Engine
+from sched.transport.loopback import loopback
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the command line says about a run."""
+
+    device: str = "auto"
+    tiles: int | None = None
+    depth: int = 2
+    driver_only: bool = False
+    oversubscribe: bool = False
+    quiet: bool = False
+
+
+def local(settings: Settings, *, announce: Callable[[str], None] | None = None) -> Engine:
+    """Start a run of one rank, with every tile that this process sees.
+
+    Raises:
+        RequestError: There cannot be so many tiles.
+        DeviceError: There is no such device.
+    """
+    for name, number in (("tiles", settings.tiles), ("depth", settings.depth)):
+        if number is not None and number < 1:
+            raise RequestError(f"{name}={number} is too few: at least 1 is needed")
+    found = _find(settings, 1)
+    filters = list(found.filters)
+    if found.kind == "level_zero":
+        if not filters:
+            raise DeviceError(binding.no_level_zero(os.environ))
+        if settings.tiles is not None and settings.tiles > len(filters):
+            raise RequestError(f"{settings.tiles} tiles were asked for, and this process sees {len(filters)}")
+        filters = filters[: settings.tiles]
+    else:
+        # Emulated tiles: as many as are wanted on the one device.
+        default = _cores() if found.kind == "host" else 1
+        filters = filters[:1] * (settings.tiles or default)
+    backend = backends.start(found, filters, range(len(filters)), DRIVER)
+    engine = Engine(loopback()[0], backend, [DRIVER] * len(filters), depth=settings.depth)
+    if announce is not None:
+        announce(f"{_amount(len(filters))} on {_named(found, backend.tiles[0].name)} in one process")
+    return engine
+
+
+def parallel(settings: Settings, world: World, announce: Callable[[str], None]) -> Engine | None:
+    """Start this rank of a run under a launcher. Collective.
+
+    Returns:
+        The engine; or None, after the reason was printed on rank 0, if no rank can begin.
+    """
+    hello: _Hello
+    found, index = None, None
+    try:
+        found = _find(settings, _sharers(world))
+        driver_only = settings.driver_only and world.rank == 0
+        if not driver_only:
+            index = _choose(settings, world, found)
+        tile = "" if index is None else _identity(found, index)
+        hello = _Hello(platform.node(), world.local_rank, 0, tile, len(found.filters), None)
+    except (SchedError, binding.BindingError) as error:
+        hello = _Hello(platform.node(), world.local_rank, 0, "", 0, str(error))
+    transport = _connect(world)
+    hello = _Hello(
+        hello.host, hello.local_rank, transport.shared_rank, hello.tile, hello.visible, hello.error
+    )
+    everyone: list[_Hello] = transport.allgather(hello)
+    problems = _problems(everyone, settings, found)
+    if problems:
+        if transport.rank == DRIVER:
+            for problem in problems:
+                announce(problem)
+        transport.close(5.0)
+        return None
+    assert found is not None
+    ranks = [RankId(rank) for rank, other in enumerate(everyone) if other.tile]
+    if not ranks:
+        if transport.rank == DRIVER:
+            announce("--driver-only leaves no tile: start at least 2 ranks")
+        transport.close(5.0)
+        return None
+    mine = [tile for tile, rank in enumerate(ranks) if rank == transport.rank]
+    ids = range(mine[0], mine[0] + 1) if mine else range(0)
+    filters = [] if index is None else [found.filters[index]]
+    backend = backends.start(found, filters, ids, transport.rank)
+    name = backend.tiles[0].name if backend.tiles else ""
+    engine = Engine(transport, backend, ranks if transport.rank == DRIVER else None, depth=settings.depth)
+    settle_at(engine.home)
+    if transport.rank == DRIVER and not settings.quiet:
+        announce(f"{_amount(len(ranks))} on {_named(found, name)} in {transport.size} ranks")
+    return engine
+
+
+@dataclass(frozen=True, slots=True)
+class _Hello:
+    """What ranks tell each other first. `tile` is the same for two ranks only if their tile is the same."""
+
+    host: str
+    local_rank: int | None
+    shared_rank: int
+    tile: str
+    visible: int
+    error: str | None
+
+
+def _choose(settings: Settings, world: World, found: backends.Found) -> int:
+    if found.kind == "level_zero" and not found.filters:
+        raise DeviceError(binding.no_level_zero(os.environ))
+    shared = found.kind != "level_zero"
+    return binding.choose(len(found.filters), world, shared=shared, oversubscribe=settings.oversubscribe)
+
+
+def _identity(found: backends.Found, index: int) -> str:
+    # A mask renumbers what it leaves, so the number says something only together with the mask.
+    mask = os.environ.get("ZE_AFFINITY_MASK", "")
+    return f"{found.filters[index]} (ZE_AFFINITY_MASK={mask})" if mask else found.filters[index]
+
+
+def _problems(everyone: "list[_Hello]", settings: Settings, found: backends.Found | None) -> list[str]:
+    errors: dict[str, list[int]] = {}
+    for rank, hello in enumerate(everyone):
+        if hello.error is not None:
+            errors.setdefault(hello.error, []).append(rank)
+    if errors:
+        return [f"{_ranks(ranks)} cannot begin: {error}" for error, ranks in errors.items()]
+    assert found is not None
+    reports = [
+        binding.RankReport(rank, h.host, h.local_rank, h.shared_rank, h.tile, h.visible)
+        for rank, h in enumerate(everyone)
+        if h.tile
+    ]
+    shared = found.kind != "level_zero"
+    return binding.check(reports, shared=shared, oversubscribe=settings.oversubscribe)
+
+
+def _connect(world: World):  # type: ignore[no-untyped-def]
+    try:
+        from sched.transport.mpi import MpiTransport
+    except ImportError as error:
+        raise LaunchError(
+            f"this run was started by {world.launcher} and needs mpi4py ({error}): load the module "
+            "that brings it, or run `pip install 'tilesched[mpich]'`"
+        ) from error
+    except RuntimeError as error:  # mpi4py found no MPI library
+        raise LaunchError(f"mpi4py cannot start: {error}") from error
+    transport = MpiTransport()
+    clash = environment.clashes(world, transport.size)
+    if clash is not None:
+        raise LaunchError(f"{clash} (mpi4py uses {transport.library})")
+    return transport
+
+
+def _find(settings: Settings, local_size: int) -> backends.Found:
+    """Look for devices, with the environment that they and the array libraries should find."""
+
+    def prepare(device: str) -> None:
+        env = environment.defaults(os.environ, device=device, cores=_cores(), local_size=local_size)
+        os.environ.update(env)
+
+    prepare(settings.device)  # before the first device query
+    found = backends.find(settings.device)
+    prepare(found.kind)  # what depends on its answer
+    return found
+
+
+def _cores() -> int:
+    """Count the cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _sharers(world: World) -> int:
+    """Count the ranks that share this process's cores: 1 if the launcher has bound it to cores of its own."""
+    bound = _cores() < (os.cpu_count() or 1)
+    return 1 if bound else (world.local_size or world.size or 1)
+
+
+def _ranks(ranks: list[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    return f"{len(ranks)} ranks (the first is {ranks[0]})"
+
+
+def _amount(tiles: int) -> str:
+    return "1 tile" if tiles == 1 else f"{tiles} tiles"
+
+
+def _named(found: backends.Found, name: str) -> str:
+    device = {"level_zero": "Level Zero", "cpu": "the CPU device", "host": "the host (NumPy)"}[found.kind]
+    return f"{device}{f' ({name})' if name and found.kind != 'host' else ''}: {found.why},"
+
+
+def say(text: str) -> None:
+    """Print a line about the run itself where it does not mix with the job's output."""
+    sys.stderr.write(f"sched: {text}\n")
+    sys.stderr.flush()
