@@ -229,11 +229,17 @@ def short_host(name: str) -> str:
 
 
 def _disagreements(reports: Sequence[RankReport]) -> Iterable[str]:
-    wrong: dict[str, list[RankReport]] = defaultdict(list)
+    hosts: dict[str, list[RankReport]] = defaultdict(list)
     for report in reports:
-        if report.local_rank is not None and report.local_rank != report.shared_rank:
-            wrong[short_host(report.host)].append(report)
+        hosts[short_host(report.host)].append(report)
+    wrong: dict[str, list[RankReport]] = {}
+    for host, ranks in hosts.items():
+        # The same numbers in another order are as good: Open MPI 5 deals them out so when it oversubscribes.
+        if {r.local_rank for r in ranks} != {r.shared_rank for r in ranks}:
+            wrong[host] = [r for r in ranks if r.local_rank not in (None, r.shared_rank)]
     for host, ranks in wrong.items():
+        if not ranks:
+            continue
         numbers = _some(f"rank {r.rank} is {r.local_rank} and {r.shared_rank}" for r in ranks)
         yield (
             f"On {host} the launcher and MPI number the local ranks differently ({numbers}): a variable of "

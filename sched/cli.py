@@ -5,6 +5,7 @@ Exit status of `run`: the job's own (1 if it raised); 2 if it could not begin; 7
 
 import argparse
 import os
+import signal
 import sys
 import traceback
 import types
@@ -59,7 +60,9 @@ def run(options: argparse.Namespace) -> int:
             return CANNOT_BEGIN
         engine = started
         if engine.driver is None:
+            session.use(engine)
             sys.path.insert(0, os.path.dirname(os.path.abspath(options.job)))
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all ranks, and rank 0 decides
             engine.serve()
             engine.close(0, grace=60.0)
             return 0
@@ -149,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
         "--device",
         default=os.environ.get("SCHED_DEVICE", "auto"),
         choices=("auto", "level_zero", "cpu", "host"),
-        help="what the tiles are; auto: Level Zero tiles if there are any, else the CPU device (SCHED_DEVICE)",
+        help="what the tiles are; auto: Level Zero tiles if any, else the CPU device (SCHED_DEVICE)",
     )
     command.add_argument(
         "--tiles", type=_count, help="without mpiexec: number of tiles, emulated ones where they are not GPUs"

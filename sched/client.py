@@ -3,6 +3,7 @@
 import concurrent.futures
 import itertools
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +17,9 @@ from sched.runtime.driver import Options, Order, Owner
 from sched.runtime.engine import ELSEWHERE, Engine
 from sched.runtime.packing import revive
 
+TURN = 0.001
+"""Seconds for which one of several engines is lent the thread that waits for futures of all of them."""
+
 
 class Future(driver.Future):
     """The result of a task, wherever it lies. A `concurrent.futures.Future` in every respect.
@@ -25,6 +29,7 @@ class Future(driver.Future):
 
     def __init__(self, ref: Ref, released: "deque[Ref]", engine: Engine) -> None:
         super().__init__(ref, released)
+        self.packer = engine.packer
         self._engine = engine
         self._waiters = _Waiters(engine)
 
@@ -77,6 +82,10 @@ class Future(driver.Future):
         if loop is not None and not super().done():
             self._engine.lend(loop)
 
+    def _is_away(self) -> bool:
+        """Tell whether its value is on another rank only."""
+        return super().result(0) is ELSEWHERE and not self._engine.is_here(self.ref)
+
 
 class Scheduler(concurrent.futures.Executor):
     """Runs calls on tiles.
@@ -93,12 +102,11 @@ class Scheduler(concurrent.futures.Executor):
     """
 
     def __init__(self, *, engine: Engine | None = None) -> None:
-        if running.get() is not None:
-            raise UsageError(
-                "a task cannot submit tasks: return what is needed, and submit the next tasks in the script"
-            )
+        _check_script()
         self._owns = engine is not None
         self._engine = engine if engine is not None else session.engine()
+        if self._engine.driver is None:
+            raise UsageError("tasks are submitted by the script, on rank 0; this is another rank")
         self._owner = Owner()
         self._shut_down = False
 
@@ -134,8 +142,10 @@ class Scheduler(concurrent.futures.Executor):
         """
         if tile is not None and (not isinstance(tile, int) or isinstance(tile, bool)):
             raise TypeError(f"tile={tile!r} is not a tile's number")
-        if near is not None and not isinstance(near, Future):
-            raise TypeError(f"near={near!r} is not a future of this scheduler")
+        if near is not None:
+            self._check_own(near)
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"name={name!r} is not a string")
         for option, number in (("priority", priority), ("retries", retries)):
             if not isinstance(number, int):
                 raise TypeError(f"{option}={number!r} is not an integer")
@@ -156,7 +166,8 @@ class Scheduler(concurrent.futures.Executor):
 
         Raises:
             RuntimeError: The scheduler was shut down.
-            UsageError: The function captures a future or a scheduler.
+            UsageError: The function captures a future or a scheduler, an argument is a future of other
+                tiles, or it is a task that calls.
             Exception: Whatever pickling the function or an argument raises.
         """
         return self._submit(Options(), fn, args, kwargs)
@@ -208,13 +219,12 @@ class Scheduler(concurrent.futures.Executor):
             raise RequestError(f"to={to!r} is neither 'tile' nor 'host'")
         waiting = list(futures)
         for future in waiting:
-            if not isinstance(future, Future):
-                raise TypeError(f"{future!r} is not a future of this scheduler")
+            self._check_own(future)
         for future in waiting:
             error = future.exception()
             if error is not None:
                 raise error
-        _bring(self._engine, [f for f in waiting if not self._engine.is_here(f.ref)], None)
+        _bring(self._engine, [future for future in waiting if future._is_away()], None)
         values = [future.result() for future in waiting]
         if to == "host":
             values = [self._engine.packer.to_numpy(value) for value in values]
@@ -251,7 +261,8 @@ class Scheduler(concurrent.futures.Executor):
 
     def _submit_many(self, options: Options, fn: Any, calls: Iterable[tuple[Any, ...]]) -> list[Future]:
         self._check_open()
-        orders = [self._order(options, fn, args, {}) for args in calls]
+        held = list(calls)  # nobody else may refer to the futures among the arguments, and orders do not
+        orders = [self._order(options, fn, args, {}) for args in held]
         return self._engine.submit(orders, self._make, self._owner)  # type: ignore[return-value]
 
     def _map(
@@ -263,24 +274,29 @@ class Scheduler(concurrent.futures.Executor):
         chunksize: int,
         buffersize: int | None,
     ) -> Iterator[Any]:
-        for argument, number in (("chunksize", chunksize), ("buffersize", buffersize)):
-            if number is not None and not isinstance(number, int):
-                raise TypeError(f"{argument} must be an integer or None")
-            if number is not None and number < 1:
-                raise ValueError(f"{argument} must be >= 1.")
+        if chunksize < 1:
+            raise ValueError("chunksize must be >= 1.")
+        if buffersize is not None and not isinstance(buffersize, int):
+            raise TypeError("buffersize must be an integer or None")
+        if buffersize is not None and buffersize < 1:
+            raise ValueError("buffersize must be None or > 0")
         deadline = None if timeout is None else time.monotonic() + timeout
         calls = zip(*iterables, strict=False)
         waiting = deque(self._submit_many(options, fn, itertools.islice(calls, buffersize)))
 
+        def take() -> Any:
+            value = waiting[0].result(None if deadline is None else deadline - time.monotonic())
+            del waiting[0]
+            if buffersize is not None:
+                waiting.extend(self._submit_many(options, fn, itertools.islice(calls, 1)))
+            if not self._engine.closed:
+                self._engine.want([])  # nothing is wanted, but with that it hears that the future is gone
+            return value
+
         def results() -> Iterator[Any]:
             try:
                 while waiting:
-                    value = waiting[0].result(None if deadline is None else deadline - time.monotonic())
-                    del waiting[0]
-                    if buffersize is not None:
-                        waiting.extend(self._submit_many(options, fn, itertools.islice(calls, 1)))
-                    yield value
-                    del value
+                    yield take()  # with no name: what is yielded belongs to the caller alone
             finally:
                 for future in waiting:
                     future.cancel()
@@ -297,8 +313,13 @@ class Scheduler(concurrent.futures.Executor):
         return Future(ref, released, self._engine)
 
     def _check_open(self) -> None:
+        _check_script()
         if self._shut_down or self._engine.closed:
             raise RuntimeError("cannot schedule new futures after shutdown")
+
+    def _check_own(self, future: object) -> None:
+        if not isinstance(future, Future) or future.packer is not self._engine.packer:
+            raise TypeError(f"{future!r} is not a future of this scheduler")
 
 
 class View:
@@ -345,7 +366,9 @@ def local(tiles: int | None = None, *, device: str = "auto", depth: int = 2) -> 
     ...     list(s.map(pow, [2, 3], [3, 2]))
     [8, 9]
     """
-    return Scheduler(engine=start.local(start.Settings(device=device, tiles=tiles, depth=depth)))
+    _check_script()  # before there are threads to be left behind
+    settings = start.Settings(device=device, tiles=tiles, depth=depth)
+    return Scheduler(engine=session.own(start.local(settings)))
 
 
 def _bring(engine: Engine, futures: list[Future], deadline: float | None) -> None:
@@ -355,11 +378,10 @@ def _bring(engine: Engine, futures: list[Future], deadline: float | None) -> Non
         TimeoutError: One was not here in time.
         Exception: Why one cannot come.
     """
-    if engine.closed:
-        if all(engine.is_here(future.ref) for future in futures):
-            return
+    if not engine.closed:
+        engine.want([future.ref for future in futures])
+    elif not all(engine.is_here(future.ref) for future in futures):
         raise UsageError("the run has ended, and with it the values on its tiles: take them before shutdown")
-    engine.want([future.ref for future in futures])
     for future in futures:
         left = None if deadline is None else deadline - time.monotonic()
         if not engine.wait(lambda ref=future.ref: engine.is_here(ref), left):  # type: ignore[misc]
@@ -369,11 +391,18 @@ def _bring(engine: Engine, futures: list[Future], deadline: float | None) -> Non
             raise revive(fault)
 
 
+def _check_script() -> None:
+    if running.get() is not None:
+        raise UsageError(
+            "a task cannot submit tasks: return what is needed, and submit the next tasks in the script"
+        )
+
+
 class _Waiters(list[Any]):
     """Whoever waits for a future by `concurrent.futures.wait` or `as_completed`.
 
-    Those wait on an event. It is exchanged for one that lends the waiting thread to the scheduler: the
-    script's thread may be the one that has to run the task that it waits for.
+    Those wait on an event. If the tiles need the waiting thread (the script's may be the one that has to
+    run the task that it waits for), it is exchanged for an event that lends the thread to the scheduler.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -381,26 +410,28 @@ class _Waiters(list[Any]):
         self._engine = engine
 
     def append(self, waiter: Any) -> None:
-        if not isinstance(waiter.event, _LendingEvent):
-            waiter.event = _LendingEvent(self._engine)
+        assert self._engine.driver is not None
+        alone = len(self._engine.tiles) == len(self._engine.driver.ranks)
+        if not (alone and self._engine.backend.background):
+            if not isinstance(waiter.event, _LendingEvent):
+                waiter.event = _LendingEvent()
+            waiter.event.engines[self._engine] = None
         super().append(waiter)
 
 
-class _LendingEvent:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._set = False
+class _LendingEvent(threading.Event):
+    """An event whose waiting thread serves the engines of all futures that it waits for, in turn."""
 
-    def set(self) -> None:
-        # Under the future's own lock, so the engine's must not be taken here; whoever ends a future
-        # wakes the waiting threads afterwards.
-        self._set = True
-
-    def clear(self) -> None:
-        self._set = False
-
-    def is_set(self) -> bool:
-        return self._set
+    def __init__(self) -> None:
+        super().__init__()
+        self.engines: dict[Engine, None] = {}
 
     def wait(self, timeout: float | None = None) -> bool:
-        return self._engine.wait(self.is_set, timeout)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        engines = list(self.engines)
+        while not self.is_set() and (deadline is None or time.monotonic() < deadline):
+            for engine in engines:
+                left = None if deadline is None else deadline - time.monotonic()
+                turn = left if len(engines) == 1 else TURN if left is None else min(left, TURN)
+                engine.wait(self.is_set, turn)
+        return self.is_set()

@@ -1,8 +1,10 @@
 """Functions by number: each is pickled once, and sent once to each rank that calls it."""
 
+import itertools
 import types
 import weakref
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from sched.model import RankId
@@ -32,16 +34,16 @@ class Functions:
     A Python function is pickled again only if something that it refers to directly (a global name, a
     variable of its closure, a default) is now another object. Partial functions, methods and callable
     objects are pickled for each call, because what they hold may have changed.
+
+    Several threads of the script may ask at once: the worst of it is a function that is pickled twice.
     """
 
     def __init__(self, packer: Packer) -> None:
         self.forgotten: deque[tuple[int, set[RankId]]] = deque()
         self._packer = packer
-        self._next = 0
-        self._plain: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], Function]] = (
-            weakref.WeakKeyDictionary()
-        )
-        # NumPy's own functions take no weak reference. They belong to modules, so they stay alive anyhow.
+        self._numbers = itertools.count(1)
+        self._plain: weakref.WeakKeyDictionary[Any, tuple[_View, Function]] = weakref.WeakKeyDictionary()
+        # What belongs to a module stays alive anyhow, and NumPy's own functions take no weak reference.
         self._lasting: dict[Any, Function] = {}
 
     def get(self, function: Any) -> Function:
@@ -54,39 +56,76 @@ class Functions:
         if not callable(function):
             raise TypeError(f"a task is a call, and {function!r} cannot be called")
         if type(function) is types.FunctionType:
-            view = _view(function)
             known = self._plain.get(function)
-            if (
-                known is None
-                or len(known[0]) != len(view)
-                or any(a is not b for a, b in zip(known[0], view, strict=True))
-            ):
-                known = self._plain[function] = (view, self._make(function))
+            if known is None or not known[0].is_of(function):
+                # Looked at first: if it changes in between, it is pickled once more, rather than too seldom.
+                known = self._plain[function] = (_View(function), self._make(function))
             return known[1]
-        if type(function).__module__ == "numpy" or type(function) is types.BuiltinFunctionType:
-            try:
-                return self._lasting[function]
-            except KeyError:
+        if _lasts(function):
+            made = self._lasting.get(function)
+            if made is None:
                 made = self._lasting[function] = self._make(function)
-                return made
-            except TypeError:
-                pass
+            return made
         return self._make(function)
 
     def _make(self, function: Any) -> Function:
-        self._next += 1
-        return Function(self._next, self._packer.pack(function), self.forgotten)
+        return Function(next(self._numbers), self._packer.pack_function(function), self.forgotten)
 
 
-def _view(function: types.FunctionType) -> tuple[Any, ...]:
-    """List what a function refers to directly, to see later whether it still does."""
-    names = function.__globals__
-    view = [names[name] for name in function.__code__.co_names if name in names]
-    for cell in function.__closure__ or ():
-        try:
-            view.append(cell.cell_contents)
-        except ValueError:  # not assigned yet
-            view.append(None)
-    view.append(function.__defaults__)
-    view.append(function.__code__)
-    return tuple(view)
+class _View:
+    """What a function refers to directly, to see later whether it still does.
+
+    It is held weakly, where it can be: a function whose closure leads back to it would live for ever.
+    """
+
+    __slots__ = ("_code", "_names", "_seen")
+
+    def __init__(self, function: types.FunctionType) -> None:
+        self._code = function.__code__
+        self._names = tuple(dict.fromkeys(_names(self._code)))
+        self._seen = [_weakly(thing) for thing in self._look(function)]
+
+    def is_of(self, function: types.FunctionType) -> bool:
+        if function.__code__ is not self._code:
+            return False
+        now = self._look(function)
+        return len(now) == len(self._seen) and all(
+            (old() if type(old) is weakref.ref else old) is new
+            for old, new in zip(self._seen, now, strict=True)
+        )
+
+    def _look(self, function: types.FunctionType) -> list[Any]:
+        known = function.__globals__
+        found = [known[name] for name in self._names if name in known]
+        for cell in function.__closure__ or ():
+            try:
+                found.append(cell.cell_contents)
+            except ValueError:  # not assigned yet
+                found.append(None)
+        found += function.__defaults__ or ()
+        found += (function.__kwdefaults__ or {}).values()
+        found += function.__dict__.values()
+        return found
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """List the names in a function's code, and in that of functions and comprehensions inside it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if type(constant) is types.CodeType:
+            yield from _names(constant)
+
+
+def _weakly(thing: Any) -> Any:
+    try:
+        return weakref.ref(thing)
+    except TypeError:
+        return thing
+
+
+def _lasts(function: Any) -> bool:
+    """Tell whether this is a function of a module that is written in C: it never changes."""
+    kind = type(function)
+    if kind is types.BuiltinFunctionType:
+        return isinstance(function.__self__, types.ModuleType)  # or else it is a method of any object
+    return kind.__module__ == "numpy" and not kind.__weakrefoffset__

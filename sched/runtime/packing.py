@@ -5,8 +5,8 @@ cloudpickle carries functions and classes of the script itself, lambdas and clos
 * an array on a tile is carried as a NumPy array, and becomes an array of the tile on which it is unpacked;
 * a future (a `Handle`) among the arguments is carried as a ref, and becomes the value of its task.
 
-Both work at any depth, also inside objects of the user's own classes. Arguments are copied when they are
-packed, so the script may change them after `submit`; values are not copied.
+Both work at any depth, also inside objects of the user's own classes. Arguments, and what a function
+captures, are copied when they are packed, so the script may change them after `submit`; values are not.
 """
 
 import pickle
@@ -18,6 +18,7 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 import cloudpickle
+import numpy
 
 from sched.backends.base import Backend, Tile, on
 from sched.errors import DependencyError, RemoteError, RemoteTraceback, UsageError
@@ -29,9 +30,15 @@ _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
 
 
 class Handle:
-    """What stands for a value among arguments. `Future` is one."""
+    """What stands for a value among arguments. `Future` is one.
+
+    Attributes:
+        ref: the value.
+        packer: that of the run in which the ref names this value; in another it would name a stranger's.
+    """
 
     ref: Ref
+    packer: "Packer"
 
     def __reduce__(self) -> Any:
         raise UsageError(
@@ -64,9 +71,12 @@ def _array_from(host: Any) -> Any:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    def __init__(self, file: BytesIO, backend: Backend, handles: dict[Ref, None] | None, aside: Any) -> None:
+    def __init__(
+        self, file: BytesIO, backend: Backend, packer: "Packer", handles: dict[Ref, None] | None, aside: Any
+    ) -> None:
         super().__init__(file, protocol=5, buffer_callback=aside)
         self._backend = backend
+        self._packer = packer
         self._handles = handles
 
     def reducer_override(self, obj: Any) -> Any:
@@ -77,6 +87,11 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             make, parts = self.dispatch_table[types.CodeType](obj)
             return make, tuple([obj.co_filename if part == "<dynamic-code>" else part for part in parts])
         if self._handles is not None and isinstance(obj, Handle):
+            if obj.packer is not self._packer:
+                raise UsageError(
+                    "a future stands for a value only on the tiles where that is, and this one is of other "
+                    "tiles than the call (of another sched.local?): pass its result() instead"
+                )
             self._handles[obj.ref] = None
             return _value_of, (obj.ref,)
         return super().reducer_override(obj)
@@ -100,17 +115,8 @@ class Packer:
         if not kwargs and all(type(arg) in _PLAIN for arg in args):
             return Packed(pickle.dumps((args, kwargs), 5)), ()
         handles: dict[Ref, None] = {}
-        buffers: list[bytes] = []
-
-        def copy_aside(buffer: pickle.PickleBuffer) -> bool:
-            view = buffer.raw()
-            if view.nbytes < IN_BAND:
-                return True
-            buffers.append(bytes(view))
-            return False
-
-        header = self._dumps((args, kwargs), handles, copy_aside)
-        return Packed(header, tuple(buffers)), tuple(handles)
+        packed = self._pack((args, kwargs), handles, copy=True)
+        return packed, tuple(handles)
 
     def unpack_call(
         self, packed: Packed, tile: Tile, resolve: Callable[[Ref], Any]
@@ -119,19 +125,15 @@ class Packer:
         buffers = [memoryview(buffer).toreadonly() for buffer in packed.buffers]
         return self._loads(packed.header, buffers, tile, resolve)  # type: ignore[no-any-return]
 
+    def pack_function(self, function: object) -> Packed:
+        """Pack a copy of a function, and of what it captures. Raises whatever pickling it raises."""
+        return self._pack(function, None, copy=True)
+
     def pack(self, value: object) -> Packed:
         """Pack a value without copying its large buffers: it must not change until it is sent."""
         if type(value) in _PLAIN:
             return Packed(pickle.dumps(value, 5))
-        buffers: list[pickle.PickleBuffer] = []
-
-        def aside(buffer: pickle.PickleBuffer) -> bool:
-            if buffer.raw().nbytes < IN_BAND:
-                return True
-            buffers.append(buffer)
-            return False
-
-        return Packed(self._dumps(value, None, aside), tuple(buffers))
+        return self._pack(value, None, copy=False)
 
     def pack_small(self, value: object) -> Packed | None:
         """Pack a value if it is plain and small enough to ride along with a report."""
@@ -156,12 +158,24 @@ class Packer:
         """Return a copy of the value with NumPy arrays in the place of a tile's."""
         if self._backend.is_array(value):
             return self._backend.to_host(value).copy()
+        if isinstance(value, numpy.ndarray):  # on `host`, this is the very array that tasks use
+            return value.copy()
         return _map(self.to_numpy, value)
 
-    def _dumps(self, value: object, handles: dict[Ref, None] | None, aside: Any) -> bytes:
+    def _pack(self, value: object, handles: dict[Ref, None] | None, *, copy: bool) -> Packed:
+        buffers: list[pickle.PickleBuffer] = []
+
+        def aside(buffer: pickle.PickleBuffer) -> bool:
+            view = buffer.raw()
+            if view.nbytes < IN_BAND:
+                return True
+            # Wrapped again: bytes by themselves would be pickled into the message that carries them.
+            buffers.append(pickle.PickleBuffer(bytes(view)) if copy else buffer)
+            return False
+
         with BytesIO() as file:
-            _Pickler(file, self._backend, handles, aside).dump(value)
-            return file.getvalue()
+            _Pickler(file, self._backend, self, handles, aside).dump(value)
+            return Packed(file.getvalue(), tuple(buffers))
 
     def _loads(self, header: bytes, buffers: Any, tile: Tile | None, resolve: Any) -> Any:
         token = _unpacking.set(_Unpacking(self._backend, tile, resolve))
@@ -191,16 +205,23 @@ def _map(change: Callable[[Any], Any], value: Any) -> Any:
 
 
 def nbytes(value: Any) -> int:
-    """Weigh a value: the arrays in it, and a little for everything else."""
-    found = getattr(value, "nbytes", None)
-    if isinstance(found, int):
-        return found
+    """Weigh a value: the arrays in it, and a little for everything else. It never fails."""
+    try:
+        return _weigh(value)
+    except Exception:  # an object that does not like to be looked at, or a list that contains itself
+        return 8
+
+
+def _weigh(value: Any) -> int:
     kind = type(value)
     if kind is dict:
-        return sum(map(nbytes, value.values()))
+        return sum(map(_weigh, value.values()))
     if kind is list or isinstance(value, tuple):
-        return sum(map(nbytes, value))
-    return len(value) if kind is bytes or kind is str else 8
+        return sum(map(_weigh, value))
+    if kind is bytes or kind is str:
+        return len(value)
+    found = getattr(value, "nbytes", None)
+    return found if isinstance(found, int) else 8
 
 
 def describe(error: BaseException, task_name: str, where: str) -> Fault:
@@ -211,17 +232,17 @@ def describe(error: BaseException, task_name: str, where: str) -> Fault:
     )
     try:
         message = str(error)
-    except Exception as broken:
+    except BaseException as broken:
         message = f"<its str() raised {type(broken).__name__}>"
     try:
         text = "".join(traceback.format_exception(kind, error, error.__traceback__))
-    except Exception:
+    except BaseException:
         text = f"{type_name}: {message}\n"
     try:
         pickled = cloudpickle.dumps(error, protocol=5)
         if type(pickle.loads(pickled)) is not kind:
             pickled = None
-    except Exception:
+    except BaseException:
         pickled = None
     return Fault(task_name, type_name, message, f"### {where}\n{text.rstrip()}", pickled)
 

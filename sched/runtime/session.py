@@ -4,8 +4,9 @@ import atexit
 import os
 import threading
 
+from launch.ranks import find
 from sched.backends.base import settle_at
-from sched.errors import RequestError
+from sched.errors import RequestError, UsageError
 from sched.runtime import start
 from sched.runtime.engine import Engine
 
@@ -27,14 +28,23 @@ def engine() -> Engine:
     """
     with _lock:
         if _engine is None or _engine.closed:
-            started = start.local(
-                start.Settings(device=os.environ.get("SCHED_DEVICE", "auto"), tiles=_tiles()),
-                announce=start.say,
-            )
-            use(started)
-            atexit.register(_end, started)
+            world = find(os.environ)
+            if (world.size or 1) > 1:
+                raise UsageError(
+                    f"this is one of {world.size} ranks that {world.launcher} started, and each of them would run "
+                    "the whole script: start it with `mpiexec -n N python -m sched run job.py`; or, if every rank "
+                    "is meant to have a scheduler of its own, use sched.local()"
+                )
+            settings = start.Settings(device=os.environ.get("SCHED_DEVICE", "auto"), tiles=_tiles())
+            use(own(start.local(settings, announce=start.say)))
         assert _engine is not None
         return _engine
+
+
+def own(engine: Engine) -> Engine:
+    """See that an engine finishes its tasks when the interpreter ends, as every executor does."""
+    atexit.register(_end, engine)
+    return engine
 
 
 def _tiles() -> int | None:
@@ -48,7 +58,6 @@ def _tiles() -> int | None:
 
 
 def _end(engine: Engine) -> None:
-    """Finish what is still to be done, as every executor does when the interpreter ends."""
     if not engine.closed:
         engine.wait(engine.idle)
         engine.close(0)

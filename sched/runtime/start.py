@@ -40,6 +40,8 @@ def local(settings: Settings, *, announce: Callable[[str], None] | None = None) 
         RequestError: There cannot be so many tiles.
         DeviceError: There is no such device.
     """
+    if settings.driver_only:
+        raise RequestError("--driver-only leaves no tile in a run of one rank: start at least 2")
     for name, number in (("tiles", settings.tiles), ("depth", settings.depth)):
         if number is not None and number < 1:
             raise RequestError(f"{name}={number} is too few: at least 1 is needed")
@@ -95,7 +97,7 @@ def parallel(settings: Settings, world: World, announce: Callable[[str], None]) 
     ranks = [RankId(rank) for rank, other in enumerate(everyone) if other.tile]
     if not ranks:
         if transport.rank == DRIVER:
-            announce("--driver-only leaves no tile: start at least 2 ranks")
+            announce("--driver-only leaves no tile in a run of one rank: start at least 2")
         transport.close(5.0)
         return None
     mine = [tile for tile, rank in enumerate(ranks) if rank == transport.rank]

@@ -78,12 +78,13 @@ class Slot:
 class Call:
     """A call that this rank was told to make."""
 
-    __slots__ = ("ended", "missing", "order")
+    __slots__ = ("ended", "missing", "nbytes", "order")
 
     def __init__(self, order: Assign) -> None:
         self.order = order
         self.missing = 0
         self.ended = False
+        self.nbytes = 0
 
 
 class Worker:
@@ -191,6 +192,7 @@ class Worker:
                 slot.value, slot.has_value = value, True
                 if slot.targets:
                     self._pack(slot)
+                call.nbytes = nbytes(value)
                 return value, None
         except BaseException as error:
             attempt = f", attempt {order.attempt}" if order.attempt else ""
@@ -208,7 +210,7 @@ class Worker:
         self._end(call)
         if fault is None:
             small = None if slot.targets else self.packer.pack_small(value)
-            self._tell(Done(order.task, nbytes(value), small))
+            self._tell(Done(order.task, call.nbytes, small))
         else:
             slot.value, slot.has_value, slot.packed = None, False, None
             self._tell(Broke(order.task, None, fault))

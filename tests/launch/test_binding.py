@@ -258,3 +258,11 @@ def test_a_problem_is_told_exactly_when_a_tile_is_taken_twice(tiles: list[int]) 
     reports = [RankReport(r, "node", r, r, f"tile {tile}", 6) for r, tile in enumerate(tiles)]
     twice = {tile for tile in tiles if tiles.count(tile) > 1}
     assert len(check(reports, shared=False, oversubscribe=False)) == len(twice)
+
+
+def test_the_same_local_ranks_in_another_order_are_as_good():
+    reports = [
+        RankReport(rank, "node", local, rank, f"level_zero:gpu:{local}", 4)
+        for rank, local in enumerate([0, 2, 1, 3])
+    ]
+    assert check(reports, shared=False, oversubscribe=False) == []
