@@ -4,6 +4,7 @@ Exit status of `run`: the job's own (1 if it raised); 2 if it could not begin; 7
 """
 
 import argparse
+import dataclasses
 import os
 import signal
 import sys
@@ -41,7 +42,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(options: argparse.Namespace) -> int:
     """Run a job on every tile of the run."""
     from launch.ranks import find
-    from sched.backends.base import settle_at
     from sched.errors import RequestError
     from sched.runtime import session, start
 
@@ -51,6 +51,8 @@ def run(options: argparse.Namespace) -> int:
         source = _read(options.job)
         if source is None:
             return CANNOT_BEGIN
+        if world.launcher is not None and settings.tiles is None and settings.device == "host":
+            settings = dataclasses.replace(settings, tiles=1)  # `mpiexec -n 1` is one tile, as `-n 2` is two
         engine = start.local(settings, announce=None if options.quiet else start.say)
     else:
         if settings.tiles is not None:
@@ -71,9 +73,13 @@ def run(options: argparse.Namespace) -> int:
             engine.finish(CANNOT_BEGIN)
             return CANNOT_BEGIN
     session.use(engine)
-    status = _run_job(options.job, source, options.args, engine)
-    engine.finish(status)
-    settle_at(None)
+    try:
+        status = _run_job(options.job, source, options.args, engine)
+        engine.finish(status)
+    except BaseException:
+        # A second Ctrl-C, or a bug. Whatever it is, the other ranks must not wait for this one.
+        traceback.print_exc()
+        engine.abort()
     return status
 
 

@@ -21,6 +21,10 @@ TURN = 0.001
 """Seconds for which one of several engines is lent the thread that waits for futures of all of them."""
 
 
+TOGETHER = 32
+"""How many values `map` asks for at a time, and at most how many calls it then submits."""
+
+
 class Future(driver.Future):
     """The result of a task, wherever it lies. A `concurrent.futures.Future` in every respect.
 
@@ -73,6 +77,10 @@ class Future(driver.Future):
         if not super().done():
             self._engine.cancel(self)
         return self.cancelled()
+
+    def lies_elsewhere(self) -> bool:
+        """Tell whether the task has a value, and that is neither here nor small."""
+        return super().done() and self._result is ELSEWHERE and not self._engine.is_here(self.ref)
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
         """Call `fn` with this future when it is done. It may run in any thread of this process."""
@@ -285,10 +293,17 @@ class Scheduler(concurrent.futures.Executor):
         waiting = deque(self._submit_many(options, fn, itertools.islice(calls, buffersize)))
 
         def take() -> Any:
-            value = waiting[0].result(None if deadline is None else deadline - time.monotonic())
-            del waiting[0]
-            if buffersize is not None:
-                waiting.extend(self._submit_many(options, fn, itertools.islice(calls, 1)))
+            first = waiting[0]
+            left = None if deadline is None else deadline - time.monotonic()
+            if first.exception(left) is None and first.lies_elsewhere():
+                # One round trip for several, where each would take one.
+                some = [f for f in itertools.islice(waiting, TOGETHER) if f.lies_elsewhere()]
+                self._engine.want([future.ref for future in some])
+            value = first.result(left)
+            del waiting[0], first
+            room = 0 if buffersize is None else buffersize - len(waiting)
+            if room and (room >= TOGETHER or 4 * room >= len(waiting)):
+                waiting.extend(self._submit_many(options, fn, itertools.islice(calls, room)))
             if not self._engine.closed:
                 self._engine.want([])  # nothing is wanted, but with that it hears that the future is gone
             return value

@@ -38,11 +38,20 @@ class Tile:
 
 
 class Backend(Protocol):
-    """One kind of array. `background`: whether tasks may run in threads beside the script's."""
+    """One kind of array.
+
+    Attributes:
+        kind: "level_zero", "cpu" or "host".
+        xp: the array module.
+        background: whether tasks may run in threads beside the script's.
+        readable: whether any thread may call `to_host` at any time, since it launches nothing.
+        tiles: the tiles of this process.
+    """
 
     kind: str
     xp: ModuleType
     background: bool
+    readable: bool
     tiles: tuple[Tile, ...]
 
     def is_array(self, value: object) -> bool:

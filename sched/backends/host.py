@@ -16,6 +16,7 @@ class Host:
     kind = "host"
     xp: ModuleType = numpy
     background = True
+    readable = True
 
     def __init__(self, ids: range, rank: RankId) -> None:
         name = platform.processor() or platform.machine()

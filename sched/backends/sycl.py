@@ -84,6 +84,8 @@ class Sycl:
 
     def __init__(self, kind: str, filters: list[str], ids: range, rank: RankId) -> None:
         self.kind = kind
+        # On the CPU device all USM is the host's memory.
+        self.readable = kind == "cpu"
         dpctl = _dpctl()
         import dpnp
         from dpctl.utils import SequentialOrderManager
@@ -112,7 +114,7 @@ class Sycl:
         queue.wait()
         if not queue.sycl_device.is_cpu:
             return self.xp.asnumpy(array)
-        # On the CPU device all USM is the host's memory: no kernel and no copy, so any thread may do it.
+        # No kernel and no copy.
         return _host_view(array)
 
     def from_host(self, array: Any, tile: Tile) -> Any:

@@ -34,6 +34,7 @@ class Task:
         "id",
         "inputs",
         "key",
+        "led",
         "named",
         "nbytes",
         "near",
@@ -61,6 +62,8 @@ class Task:
         self.consumers: list[Task] = []
         self.followers: list[Task] = []
         self.home: TileId | None = None
+        # Whether its tile has taken one of its consumers ahead.
+        self.led = False
         # The value: where copies are or are going, and who still needs it.
         self.holders: set[RankId] = set()
         self.nbytes = 0

@@ -5,28 +5,37 @@ only among tiles with room; if there is none it waits until one picks it. (Letti
 every tile is busy means choosing whichever tile has room by chance: twice the copies.)
 
 *Room.* A tile takes `depth` ready tasks: the running one, and the next, whose inputs arrive while the
-first computes. Besides, it takes `depth` tasks *ahead*, whose inputs are still being computed, if one of
-those inputs is computed on this very tile (or the task is pinned here). Tasks ahead have their own
-allowance, so that a tile whose tasks all wait for somebody else still has room for work it can do.
+first computes. If that next one does not have its data here, it is one whose inputs are cheap to bring:
+the others are left to the tiles that have them, and to idle ones.
+
+*Ahead.* While it has no more than `depth` tasks in all, a tile takes tasks whose inputs are still being
+computed, if one of those is computed on this very tile (or the task is pinned or wished here). Tasks ahead
+leave the room for ready ones as it is, so that a tile whose tasks all wait for somebody else still takes
+work that it can do. Of the tasks that take a value, its tile takes one ahead, the *heir*; the others find
+their tile when they are ready. (Else a fan-out piles up on the tile of its root: a binary tree on 12 tiles
+ran on one.)
 
 *On demand.* The tile that shares its thread with the user's script has no room except while the script
 waits, and then for one task: nothing is ever stuck behind user code.
 
-*Order.* Higher priority first; then tasks pinned to the tile, then tasks whose data is on it, then the
-oldest. No step here costs more for more tiles or more waiting tasks, but for a heap's logarithm.
+*Order.* Higher priority first; then tasks pinned to the tile, then tasks whose data is on it, the one that
+lacks the fewest bytes first, then the oldest. No step here costs more for more tiles or more waiting tasks,
+but for a heap's logarithm.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
 from heapq import heappop, heappush
 
 from sched.core.graph import Task
 from sched.model import RankId, TaskId, TileId
 
 CHEAP = 1 << 20
-"""Bytes. Less than this is rather sent to an idle tile than queued for on a busy one."""
+"""Bytes. Less than this is rather sent to an idle tile than queued for on a busy one, and no more than this
+is sent to a busy one."""
 
 CANDIDATES = 8
-"""How many tiles that hold inputs of a task are compared."""
+"""How many tiles that hold inputs of a task are compared, and how many tasks that wait for a tile."""
 
 _Heap = list[tuple[tuple[int, TaskId], Task]]
 
@@ -47,9 +56,11 @@ class Policy:
         self._limit = [0 if t in self._on_demand else depth for t in range(len(ranks))]
         self._load = [0] * len(ranks)
         self._ahead = [0] * len(ranks)
-        # Tiles with room, by load, the one that has waited longest first.
-        self._room: list[dict[TileId, None]] = [{} for _ in range(depth)]
-        self._room[0] = {TileId(t): None for t in range(len(ranks)) if self._limit[t]}
+        # Tiles with room, by load and then by tasks ahead (their slot), the one that has waited longest first.
+        # Not plain dicts: to find the first key, those step over every key that was deleted before it.
+        self._slot = [0] * len(ranks)
+        self._room: list[OrderedDict[TileId, None]] = [OrderedDict() for _ in range(depth * (depth + 1))]
+        self._room[0].update((TileId(t), None) for t in range(len(ranks)) if self._limit[t])
         self._oldest: _Heap = []
         self._pinned: dict[TileId, _Heap] = {}
         self._beside: dict[TileId, _Heap] = {}
@@ -69,12 +80,14 @@ class Policy:
         best, best_rank = None, (-1, 0)
         for tile in homes:
             if tile != avoid and self._load[tile] < self._limit[tile]:
-                rank = (self._bytes_at(task, tile), -self._load[tile])
+                rank = (self._bytes_at(task, tile), -self._tasks(tile))
                 if rank > best_rank:
                     best, best_rank = tile, rank
-        if best is not None and (self._load[best] == 0 or idle is None or best_rank[0] > CHEAP):
+        if best is not None and (best in self._room[0] or idle is None or best_rank[0] > CHEAP):
             return best
-        for room in self._room:
+        if idle is not None:
+            return idle
+        for room in self._room if _is_light(task) else self._room[: self._depth + 1]:
             for tile in room:
                 if tile != avoid:
                     return tile
@@ -86,17 +99,20 @@ class Policy:
     def place_early(self, task: Task) -> TileId | None:
         """Find a tile that computes an input of this task and may take one more ahead, or queue it."""
         homes = [task.pin] if task.pin is not None else self._homes(task)
-        homes = [tile for tile in homes if tile not in self._on_demand]
-        best, best_rank = None, (-1, 0)
+        if self._on_demand:
+            homes = [tile for tile in homes if tile not in self._on_demand]
+        able = [tile for tile in homes if self._leads(task, tile)]
+        if len(able) > 1:
+            # Where at least half as much was made as at the best of them, little to do weighs more.
+            made = {tile: self._made_at(task, tile) for tile in able}
+            half = max(made.values()) / 2
+            good = [tile for tile in able if made[tile] >= half]
+            return min(good, key=lambda tile: (self._tasks(tile), -self._bytes_at(task, tile)))
+        if able:
+            return able[0]
         for tile in homes:
-            if self._ahead[tile] < self._depth:
-                rank = (self._bytes_at(task, tile), -self._ahead[tile])
-                if rank > best_rank:
-                    best, best_rank = tile, rank
-        if best is None:
-            for tile in homes:
-                heappush(self._coming.setdefault(tile, []), (task.key, task))
-        return best
+            heappush(self._coming.setdefault(tile, []), (task.key, task))
+        return None
 
     # -- tiles look for a task ---------------------------------------------------------------------
 
@@ -104,41 +120,67 @@ class Policy:
         """Choose the next ready task of a tile, if it has room and there is one."""
         if self._load[tile] >= self._limit[tile]:
             return None
+        pinned, beside = self._pinned.get(tile), self._beside.get(tile)
         best: _Heap | None = None
-        for heap in (self._pinned.get(tile), self._beside.get(tile), self._oldest):
-            if heap and _settle_top(heap, ready=True) and (best is None or heap[0][0][0] < best[0][0][0]):
+        for heap in (pinned, beside, self._oldest):
+            if not heap or not _settle_top(heap, ready=True):
+                continue
+            if heap is self._oldest and self._load[tile] and not _is_light(heap[0][1]):
+                continue
+            if best is None or heap[0][0][0] < best[0][0][0]:
                 best = heap
-        return heappop(best)[1] if best else None
+        if best is None:
+            return None
+        return self._nearest(best, tile, ready=True) if best is beside else heappop(best)[1]
 
     def pick_early(self, tile: TileId) -> Task | None:
         """Choose the next task that a tile takes ahead, if it has room for one."""
         heap = self._coming.get(tile)
-        if self._ahead[tile] < self._depth and heap and _settle_top(heap, ready=False):
-            return heappop(heap)[1]
+        while heap and self._has_room_ahead(tile) and _settle_top(heap, ready=False):
+            task = self._nearest(heap, tile, ready=False)
+            if task is not None:
+                return task
+            heappop(heap)
         return None
+
+    def _nearest(self, heap: _Heap, tile: TileId, *, ready: bool) -> Task | None:
+        """Choose, of the first few with the priority of the top, the one that lacks the fewest bytes here.
+
+        It stays in the heap, as an entry that is out of date.
+        """
+        rank, priority = self._ranks[tile], heap[0][0][0]
+        best, least = None, (0, 0)
+        for key, task in heap[:CANDIDATES]:
+            if key[0] == priority and (task.ready if ready else task.early and self._leads(task, tile)):
+                lacks = (_lacking(task, rank), key[1])
+                if best is None or lacks < least:
+                    best, least = task, lacks
+        return best
 
     # -- loads ---------------------------------------------------------------------------------------
 
     def placed(self, task: Task, tile: TileId) -> None:
         """Take up the room that the task needs on the tile."""
         if task.unfinished:
-            self._ahead[tile] += 1
+            self._change(tile, 0, +1)
+            for source in task.inputs:
+                if source.home == tile:
+                    source.led = True
             return
-        self._change_load(tile, +1)
+        self._change(tile, +1, 0)
         if tile in self._on_demand:
             self._set_limit(tile, 0)
 
     def matured(self, tile: TileId) -> None:
         """Count a task that was placed ahead as ready: its last input is there."""
-        self._ahead[tile] -= 1
-        self._change_load(tile, +1)
+        self._change(tile, +1, -1)
 
     def left(self, task: Task, tile: TileId) -> None:
         """Give back the room of a task that ended."""
         if task.unfinished:
-            self._ahead[tile] -= 1
+            self._change(tile, 0, -1)
         else:
-            self._change_load(tile, -1)
+            self._change(tile, -1, 0)
 
     def open(self, tile: TileId) -> None:
         """Let a tile that works on demand take one task."""
@@ -149,47 +191,86 @@ class Policy:
         self._set_limit(tile, 0)
 
     def pinned_waiting(self, tile: TileId) -> int:
-        """Count the queue entries of tasks that can run nowhere but on this tile."""
-        return len(self._pinned.get(tile, ()))
+        """Count the ready tasks that can run nowhere but on this tile."""
+        return sum(task.ready for _, task in self._pinned.get(tile, ()))
 
-    def _change_load(self, tile: TileId, by: int) -> None:
-        self._leave_room(tile)
-        self._load[tile] += by
-        self._enter_room(tile)
+    def _has_room_ahead(self, tile: TileId) -> bool:
+        ahead = self._ahead[tile]
+        return ahead < self._depth and ahead + self._load[tile] <= self._depth
+
+    def _leads(self, task: Task, tile: TileId) -> bool:
+        """Whether the tile may take this task ahead: it is pinned here, or the heir of what is made here."""
+        if not self._has_room_ahead(tile):
+            return False
+        if task.pin is None:
+            for source in task.inputs:
+                if source.led and source.home == tile and not source.settled:
+                    return False
+        return True
+
+    def _tasks(self, tile: TileId) -> int:
+        return self._load[tile] + self._ahead[tile]
+
+    def _change(self, tile: TileId, ready: int, ahead: int) -> None:
+        """Count tasks in or out, and keep the tile's place among those with room."""
+        load, limit, slot = self._load[tile], self._limit[tile], self._slot[tile]
+        if load < limit:
+            del self._room[slot][tile]
+        load += ready
+        slot += ready * (self._depth + 1) + ahead
+        if load < limit:
+            self._room[slot][tile] = None
+        self._load[tile], self._slot[tile] = load, slot
+        self._ahead[tile] += ahead
 
     def _set_limit(self, tile: TileId, limit: int) -> None:
-        self._leave_room(tile)
+        had_room, has_room = self._load[tile] < self._limit[tile], self._load[tile] < limit
         self._limit[tile] = limit
-        self._enter_room(tile)
-
-    def _leave_room(self, tile: TileId) -> None:
-        if self._load[tile] < self._limit[tile]:
-            del self._room[self._load[tile]][tile]
-
-    def _enter_room(self, tile: TileId) -> None:
-        if self._load[tile] < self._limit[tile]:
-            self._room[self._load[tile]][tile] = None
+        if had_room and not has_room:
+            del self._room[self._slot[tile]][tile]
+        elif has_room and not had_room:
+            self._room[self._slot[tile]][tile] = None
 
     # -- where the data is -----------------------------------------------------------------------------
 
     def _homes(self, task: Task) -> list[TileId]:
-        sources: Iterable[Task] = task.inputs if task.near is None else (task.near, *task.inputs)
-        homes: dict[TileId, None] = {}
-        for source in sources:
-            if source.home is not None:
-                homes[source.home] = None
-                if len(homes) == CANDIDATES:
-                    break
-        return list(homes)
+        """Tell where the task would like to run: beside another, or at its data."""
+        if task.near is not None and task.near.home is not None:
+            return [task.near.home]
+        sources = task.inputs
+        if len(sources) > CANDIDATES:
+            # Not the same few for every task of an all-to-all.
+            first = task.id % len(sources)
+            sources = sources[first:] + sources[:first]
+        homes = dict.fromkeys([source.home for source in sources if source.home is not None])
+        return list(homes)[:CANDIDATES]
 
     def _bytes_at(self, task: Task, tile: TileId) -> int:
         """Weigh what of the task's data is on the tile; a wish for a neighbour outweighs all of it."""
         rank = self._ranks[tile]
         # One more than the bytes: the size of a value that is still being computed is not known.
-        here = sum(i.nbytes + 1 for i in task.inputs if i.home == tile or rank in i.holders)
+        here = sum(i.nbytes + 1 for i in task.inputs if rank in i.holders)
         if task.near is not None and task.near.home == tile:
             here += 1 << 62
         return here
+
+    def _made_at(self, task: Task, tile: TileId) -> int:
+        """Weigh what of the task's data was made on the tile. Copies do not count: they follow the tasks,
+        and if tasks followed them as well, all would end up in one place."""
+        return sum(i.nbytes + 1 for i in task.inputs if i.home == tile)
+
+
+def _lacking(task: Task, rank: RankId) -> int:
+    lacks = 0
+    for source in task.inputs:
+        if rank not in source.holders:
+            lacks += source.nbytes + 1
+    return lacks
+
+
+def _is_light(task: Task) -> bool:
+    """Whether all of its inputs together are cheap to bring."""
+    return sum(source.nbytes for source in task.inputs) <= CHEAP
 
 
 def _settle_top(heap: _Heap, *, ready: bool) -> bool:

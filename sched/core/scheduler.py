@@ -44,6 +44,7 @@ class Scheduler:
         self, ranks: Sequence[RankId], *, depth: int = 2, on_demand: Collection[TileId] = ()
     ) -> None:
         self._ranks = tuple(ranks)
+        self._on_demand = frozenset(on_demand)
         self._policy = Policy(self._ranks, depth, on_demand)
         self._tasks: dict[TaskId, Task] = {}
         self._actions: list[Action] = []
@@ -188,11 +189,17 @@ class Scheduler:
             self._bring(task, DRIVER)
 
     def _tile_opened(self, event: TileOpened) -> None:
+        self._check_on_demand(event.tile)
         self._policy.open(event.tile)
         self._freed.append(event.tile)
 
     def _tile_closed(self, event: TileClosed) -> None:
+        self._check_on_demand(event.tile)
         self._policy.close(event.tile)
+
+    def _check_on_demand(self, tile: TileId) -> None:
+        if tile not in self._on_demand:
+            raise ProtocolError(f"tile {tile} was opened or closed, but does not work on demand")
 
     # -- placing ---------------------------------------------------------------------------------------
 

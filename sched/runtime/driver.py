@@ -208,9 +208,9 @@ class Driver:
             self._handle(TileClosed(tile))
         self._open.clear()
 
-    def pinned_waiting(self, tile: TileId) -> int:
-        """Count the tasks that can run nowhere but on this tile and have not begun."""
-        return self._core.pinned_waiting(tile)
+    def has_pinned(self, tile: TileId) -> bool:
+        """Tell whether tasks wait for this tile that can run nowhere else."""
+        return self._core.pinned_waiting(tile) > 0
 
     def collect(self) -> None:
         """Let go of values and functions that the script does not name any more."""

@@ -9,68 +9,39 @@ All tables are changed under the one lock; calls run without it.
                          it waits for the scheduler
     other ranks          the main thread                the main thread, else the relief
 
-The *relief* is a second thread that pumps when the one whose turn it is has been away (in a call, or in
-the user's script) for about a millisecond, and until it comes back. Short calls never meet it. One thread
-alone touches dpnp on each rank (several can freeze a process), and on rank 0 that is the script's own, since
-the script may use dpnp itself; so with `sycl` that tile takes no call while the script computes.
+The *relief* (`relief.py`) pumps while nobody else does. One thread alone touches dpnp on each rank (several
+can freeze a process), and on rank 0 that is the script's own, since the script may use dpnp itself; so with
+`sycl` that tile takes no call while the script computes.
 """
 
-import os
 import sys
 import threading
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sched.backends.base import Backend, Tile
 from sched.core.actions import Outcome
 from sched.model import DRIVER, RankId, Ref, TileId
 from sched.runtime.driver import Driver, Ending, Future, Order, Owner
 from sched.runtime.messages import Broke, Done, Fault, Stop, ToDriver, ToRank, Value, decode, encode
+from sched.runtime.relief import Backoff, Relief
 from sched.runtime.worker import Call, State, Worker
 from sched.transport.base import Lane, Transport
 
 if TYPE_CHECKING:
     import asyncio
 
-LOOK = 0.001
-"""Seconds between two looks of the relief at whether the other thread is still away."""
-
-DOZE_AFTER = 200
-"""Looks without anybody away for long, after which the relief sleeps until it is called."""
-
-STARVING = 5.0
-"""Seconds after which tasks that only the script's thread could run are worth a warning."""
+LENT = 0.001
+"""Seconds between two moments that an asyncio loop lends."""
 
 GRACE = 3.0
 """Seconds that ranks are given to end by themselves."""
 
 BUG = 70
 """Exit status after an error of our own (`EX_SOFTWARE`)."""
-
-
-class Backoff:
-    """How long to pause between two looks at nothing: not at all, then a yield, then up to 1 ms.
-
-    Measured with 12 ranks on 2 cores: round trips stay near 15 us, and an idle rank needs 3 % of a core.
-    """
-
-    def __init__(self) -> None:
-        self._looks = 0
-
-    def reset(self) -> None:
-        self._looks = 0
-
-    def pause(self, sleep: Callable[[float], object]) -> None:
-        self._looks += 1
-        if self._looks < 20:
-            return
-        if self._looks < 220:
-            os.sched_yield()
-            return
-        sleep(min(0.001, 0.00005 * (self._looks - 219)))
 
 
 class Engine:
@@ -110,16 +81,11 @@ class Engine:
         if ranks is not None:
             self.driver = Driver(ranks, self.packer, self._deliver, depth=depth, on_demand=on_demand)
         self._on_demand = bool(on_demand)
-        self._readable = backend.kind != "level_zero"
-        # How many threads pump right now, and how often one has begun to: see `_relieve`.
-        self._present = 0
-        self._turns = 0
         self._lent = False
-        self._dozing = False
-        self._bell = threading.Event()
+        self._relief = Relief(self._lock, self._pump, self._notify, self._starving)
         self._threads = [self._thread(self._work, tile) for tile in self._bells]
         if transport.size > 1:
-            self._threads.append(self._thread(self._relieve))
+            self._threads.append(self._thread(self._relief.run))
         for thread in self._threads:
             thread.start()
 
@@ -205,7 +171,7 @@ class Engine:
             self._lent = not (self.closed or self.idle())
             if self._lent:
                 self.poke()
-                loop.call_later(LOOK, turn)
+                loop.call_later(LENT, turn)
 
         loop.call_soon(turn)
 
@@ -248,11 +214,17 @@ class Engine:
             self.closed = True
             for bell in self._bells.values():
                 bell.notify_all()
-        self._bell.set()
+        self._relief.stop()
         for thread in self._threads:
             if thread is not threading.current_thread():
-                thread.join(grace if self._transport.size > 1 else None)
+                # A run of one rank that went well has all the time that its tasks need.
+                thread.join(None if status == 0 and self._transport.size == 1 else grace)
         return self._transport.close(grace)
+
+    def abort(self) -> NoReturn:
+        """End all ranks now."""
+        sys.stderr.flush()
+        self._transport.abort(BUG)
 
     def finish(self, status: int) -> None:
         """End the run with this status; by force if a rank does not end by itself."""
@@ -265,7 +237,7 @@ class Engine:
         hand = self._is_hand()
         backoff = Backoff()
         with self._lock:
-            self._arrive()
+            self._relief.others_pump()
         try:
             while True:
                 with self._lock:
@@ -281,7 +253,7 @@ class Engine:
                             self._ask_for_work()
                         call = self._next_inline()
                         if call is not None:
-                            self._depart()
+                            self._relief.others_leave()
                 if call is not None:
                     self._execute(call, inline=True)
                     busy = True
@@ -293,7 +265,7 @@ class Engine:
             with self._lock:
                 if hand and self.driver is not None:
                     self.driver.close_all()
-                self._depart()
+                self._relief.others_leave()
 
     def _is_hand(self) -> bool:
         """Whether this is the thread that runs calls between two messages."""
@@ -327,11 +299,19 @@ class Engine:
                 self.driver.open(tile)
         self._carry_out()
 
+    def _starving(self) -> TileId | None:
+        """Return a tile whose tasks only the script's thread can run, if such tasks wait. Under the lock."""
+        if self.driver is not None and self._on_demand:
+            for tile in self._inline:
+                if self.driver.has_pinned(tile):
+                    return tile
+        return None
+
     def _execute(self, call: Call, *, inline: bool = False) -> None:
         value, fault = self._worker.run(call)
         with self._lock:
             if inline:
-                self._arrive()
+                self._relief.others_pump()
             self._worker.ended(call, value, fault)
             del value
             self._carry_out()
@@ -366,7 +346,7 @@ class Engine:
             while self._reports:
                 assert self.driver is not None
                 self.driver.report(self._reports.popleft())
-        may_pack = self._readable or threading.get_ident() == self._hand
+        may_pack = self.backend.readable or threading.get_ident() == self._hand
         for target, value in self._worker.outgoing(may_pack):
             self._transport.send(target, Lane.VALUES, *encode([value]))
         if self._outbox:
@@ -440,84 +420,12 @@ class Engine:
         bell = self._bells[tile]
         while True:
             with self._lock:
-                while (call := self._worker.next(tile)) is None:
-                    if self.closed:
-                        return
+                while (call := self._worker.next(tile)) is None and not self.closed:
                     bell.wait()
+                if call is None or self.closed:
+                    return
             self._execute(call)
             del call
-
-    def _arrive(self) -> None:
-        """Note that a thread pumps from here on. Under the lock."""
-        self._present += 1
-        self._turns += 1
-
-    def _depart(self) -> None:
-        """Note that it does not any more, and see that the relief is awake. Under the lock."""
-        self._present -= 1
-        if self._dozing and not self._present:
-            self._bell.set()
-
-    def _relieve(self) -> None:
-        quiet = 0
-        starving = _Starving(self._inline[0]) if self._on_demand else None
-        while not self.closed:
-            turns = self._turns
-            time.sleep(LOOK)
-            if self._present or self._turns != turns:
-                quiet += 1
-                if quiet > DOZE_AFTER and self._present:
-                    self._doze()
-                    quiet = 0
-                continue
-            quiet = 0
-            backoff = Backoff()
-            while not self._present and self._turns == turns and not self.closed:
-                with self._lock:
-                    busy = self._pump()
-                    if starving and self.driver:
-                        starving.look(self.driver.pinned_waiting(starving.tile), time.monotonic())
-                busy |= self._notify()
-                if busy:
-                    backoff.reset()
-                else:
-                    backoff.pause(time.sleep)
-            if starving:
-                starving.fed()
-
-    def _doze(self) -> None:
-        with self._lock:
-            self._bell.clear()
-            self._dozing = bool(self._present) and not self.closed
-        if self._dozing:
-            self._bell.wait()
-            self._dozing = False
-
-
-class _Starving:
-    """Warns once if calls wait for the script's thread for long, while that computes."""
-
-    def __init__(self, tile: TileId) -> None:
-        self.tile = tile
-        self._since: float | None = None
-        self._warned = False
-
-    def fed(self) -> None:
-        self._since = None
-
-    def look(self, waiting: int, now: float) -> None:
-        if not waiting:
-            self._since = None
-        elif self._since is None:
-            self._since = now
-        elif now - self._since > STARVING and not self._warned:
-            self._warned = True
-            sys.stderr.write(
-                f"sched: tasks pinned to tile {self.tile} wait, because the script has computed for "
-                f"{STARVING:.0f} s and shares its thread with that tile. It works whenever the script waits "
-                "(result, wait, as_completed, map, gather); or start with --driver-only.\n"
-            )
-            sys.stderr.flush()
 
 
 class _Elsewhere:

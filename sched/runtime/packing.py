@@ -10,6 +10,7 @@ captures, are copied when they are packed, so the script may change them after `
 """
 
 import pickle
+import sys
 import traceback
 import types
 from collections.abc import Callable
@@ -18,7 +19,6 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 import cloudpickle
-import numpy
 
 from sched.backends.base import Backend, Tile, on
 from sched.errors import DependencyError, RemoteError, RemoteTraceback, UsageError
@@ -27,6 +27,9 @@ from sched.runtime.messages import IN_BAND, Fault, Packed
 
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
 """Types of which pickle itself makes the right thing, without looking for anything in the script."""
+
+_FEW = 16
+"""Items of a container that is looked into to see whether it is small."""
 
 
 class Handle:
@@ -137,9 +140,10 @@ class Packer:
 
     def pack_small(self, value: object) -> Packed | None:
         """Pack a value if it is plain and small enough to ride along with a report."""
-        if type(value) in _PLAIN and (type(value) not in (str, bytes) or len(value) <= IN_BAND):  # type: ignore[arg-type]
-            return Packed(pickle.dumps(value, 5))
-        return None
+        if not _is_small(value):
+            return None
+        header = pickle.dumps(value, 5)
+        return Packed(header) if len(header) <= IN_BAND else None
 
     def unpack(self, packed: Packed, tile: Tile | None) -> Any:
         """Make a value on a tile, or with its arrays in the host's memory where `tile` is None."""
@@ -158,7 +162,7 @@ class Packer:
         """Return a copy of the value with NumPy arrays in the place of a tile's."""
         if self._backend.is_array(value):
             return self._backend.to_host(value).copy()
-        if isinstance(value, numpy.ndarray):  # on `host`, this is the very array that tasks use
+        if isinstance(value, _numpy("ndarray")):  # on `host`, this is the very array that tasks use
             return value.copy()
         return _map(self.to_numpy, value)
 
@@ -202,6 +206,24 @@ def _map(change: Callable[[Any], Any], value: Any) -> Any:
             return kind(items)
         return value._make(items) if hasattr(value, "_make") else value
     return value
+
+
+def _is_small(value: Any, depth: int = 3) -> bool:
+    """Tell, quickly, whether it pays to look how small the pickle of a value is."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return (kind is not str and kind is not bytes) or len(value) <= IN_BAND
+    if kind is dict:
+        value = (*value, *value.values())
+    elif kind is not tuple and kind is not list:
+        return isinstance(value, _numpy("generic"))
+    return depth > 0 and len(value) <= _FEW and all(_is_small(item, depth - 1) for item in value)
+
+
+def _numpy(name: str) -> tuple[Any, ...]:
+    """Return NumPy's type of that name, if NumPy is loaded: it must not be, before its threads are bounded."""
+    numpy = sys.modules.get("numpy")
+    return () if numpy is None else (getattr(numpy, name),)
 
 
 def nbytes(value: Any) -> int:

@@ -45,7 +45,8 @@ def local(settings: Settings, *, announce: Callable[[str], None] | None = None) 
     for name, number in (("tiles", settings.tiles), ("depth", settings.depth)):
         if number is not None and number < 1:
             raise RequestError(f"{name}={number} is too few: at least 1 is needed")
-    found = _find(settings, 1)
+    # Tiles of NumPy are threads and share the cores; those of the CPU device work one after the other.
+    found = _find(settings, (settings.tiles or _cores()) if settings.device == "host" else 1)
     filters = list(found.filters)
     if found.kind == "level_zero":
         if not filters:
