@@ -90,10 +90,6 @@ class Future(driver.Future):
         if loop is not None and not super().done():
             self._engine.lend(loop)
 
-    def _is_away(self) -> bool:
-        """Tell whether its value is on another rank only."""
-        return super().result(0) is ELSEWHERE and not self._engine.is_here(self.ref)
-
 
 class Scheduler(concurrent.futures.Executor):
     """Runs calls on tiles.
@@ -232,7 +228,7 @@ class Scheduler(concurrent.futures.Executor):
             error = future.exception()
             if error is not None:
                 raise error
-        _bring(self._engine, [future for future in waiting if future._is_away()], None)
+        _bring(self._engine, [future for future in waiting if future.lies_elsewhere()], None)
         values = [future.result() for future in waiting]
         if to == "host":
             values = [self._engine.packer.to_numpy(value) for value in values]
@@ -297,8 +293,8 @@ class Scheduler(concurrent.futures.Executor):
             left = None if deadline is None else deadline - time.monotonic()
             if first.exception(left) is None and first.lies_elsewhere():
                 # One round trip for several, where each would take one.
-                some = [f for f in itertools.islice(waiting, TOGETHER) if f.lies_elsewhere()]
-                self._engine.want([future.ref for future in some])
+                some = itertools.islice(waiting, TOGETHER)
+                self._engine.want([future.ref for future in some if future.lies_elsewhere()])
             value = first.result(left)
             del waiting[0], first
             room = 0 if buffersize is None else buffersize - len(waiting)

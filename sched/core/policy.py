@@ -56,8 +56,8 @@ class Policy:
         self._limit = [0 if t in self._on_demand else depth for t in range(len(ranks))]
         self._load = [0] * len(ranks)
         self._ahead = [0] * len(ranks)
-        # Tiles with room, by load and then by tasks ahead (their slot), the one that has waited longest first.
-        # Not plain dicts: to find the first key, those step over every key that was deleted before it.
+        # Tiles with room, by their slot: by load, and then by tasks ahead; first who has waited longest. Not
+        # plain dicts: to find the first key, those step over every key that was deleted before it.
         self._slot = [0] * len(ranks)
         self._room: list[OrderedDict[TileId, None]] = [OrderedDict() for _ in range(depth * (depth + 1))]
         self._room[0].update((TileId(t), None) for t in range(len(ranks)) if self._limit[t])
@@ -85,9 +85,8 @@ class Policy:
                     best, best_rank = tile, rank
         if best is not None and (best in self._room[0] or idle is None or best_rank[0] > CHEAP):
             return best
-        if idle is not None:
-            return idle
-        for room in self._room if _is_light(task) else self._room[: self._depth + 1]:
+        anywhere = avoid is not None or _is_light(task)
+        for room in self._room if anywhere else self._room[: self._depth + 1]:
             for tile in room:
                 if tile != avoid:
                     return tile

@@ -81,7 +81,7 @@ class Engine:
         if ranks is not None:
             self.driver = Driver(ranks, self.packer, self._deliver, depth=depth, on_demand=on_demand)
         self._on_demand = bool(on_demand)
-        self._lent = False
+        self._lender: asyncio.AbstractEventLoop | None = None
         self._relief = Relief(self._lock, self._pump, self._notify, self._starving)
         self._threads = [self._thread(self._work, tile) for tile in self._bells]
         if transport.size > 1:
@@ -163,13 +163,14 @@ class Engine:
 
     def lend(self, loop: "asyncio.AbstractEventLoop") -> None:
         """Let the tiles that share the script's thread work while an asyncio loop runs in it."""
-        if not self._is_hand() or self._lent:
+        if not self._is_hand() or self._lender is loop:
             return
-        self._lent = True
+        self._lender = loop
 
         def turn() -> None:
-            self._lent = not (self.closed or self.idle())
-            if self._lent:
+            if self.closed or self.idle():
+                self._lender = None
+            elif self._lender is loop:  # and not one that began after this had been stopped
                 self.poke()
                 loop.call_later(LENT, turn)
 

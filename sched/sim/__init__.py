@@ -1,0 +1,1 @@
+"""Ranks and tiles that are not there, for the core that is."""

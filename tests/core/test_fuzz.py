@@ -1,0 +1,548 @@
+"""The core against ranks that obey it, each at its own pace, and a script that asks for anything.
+
+A rank obeys its part of the orders in order, some time later. Calls end, values arrive and reports come
+in when chance says so. Four things watch:
+
+* `Core.check` reads each action the moment it is given: does it only need earlier ones, is it allowed?
+* `Rank` has real values, and fails when it misses one or gets one that it did not ask for.
+* After every step the earliest order that is not done can be done, and no tile is idle that could work.
+* In the end a replay in plain Python says what every task should have come to, and nothing is left over.
+
+It finds the same stories each time, and does not make them shorter: that takes minutes, and CI has none.
+`SCHED_FUZZ=400 pytest -o timeout=0 -o faulthandler_timeout=0 tests/core/test_fuzz.py` does; a larger number
+looks longer.
+"""
+
+import os
+import sys
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, Phase, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from sched.core.actions import Free, Move, Outcome, Run, Settle
+from sched.core.events import (
+    CancelRequested,
+    Failed,
+    Finished,
+    Released,
+    Submitted,
+    TileClosed,
+    TileOpened,
+    Wanted,
+)
+from sched.core.graph import State
+from sched.core.policy import CHEAP
+from sched.core.scheduler import Scheduler
+from sched.model import DRIVER
+
+ANY = st.integers(0, 999)
+"""Chooses one of whatever there is: numbers shrink better than bundles."""
+
+
+def compute(task, inputs):
+    """What the call of a task returns: another input, or another order, is another value."""
+    value = task + 1
+    for one in inputs:
+        value = (value * 1_000_003 + one) % 2_147_483_647
+    return value
+
+
+def nbytes_of(task):
+    """How large that is: half of them more than is cheap to send."""
+    return CHEAP << (7 * task % 20) >> 10
+
+
+@dataclass(frozen=True)
+class NoValue:
+    """Travels in place of a value that never came to be."""
+
+    cause: int
+
+
+@dataclass
+class Known:
+    """What is known of a task apart from the core."""
+
+    event: Submitted
+    settled: Settle | None = None
+    runs: list = field(default_factory=list)
+    on_tile: bool = False
+    raised: int = 0
+    result: int | None = None
+    named: bool = True
+    wanted: bool = False
+
+    @property
+    def finished(self):
+        return self.settled is not None and self.settled.outcome is Outcome.FINISHED
+
+    @property
+    def waits(self):
+        return self.settled is None and not self.on_tile
+
+    @property
+    def stands(self):
+        return self.on_tile and self.runs[-1].attempt == self.event.retries
+
+
+class Rank:
+    """Obeys in order. A value or a call that it has to wait for does not keep it from the next order."""
+
+    def __init__(self, rank, known):
+        self.rank, self.known = rank, known
+        self.orders = deque()
+        self.values = {}
+        self.expected = set()
+        self.unwanted = set()
+        self.runs = []
+        self.outbox = []
+        self.network = []
+        self.reports = deque()
+
+    def obey(self):
+        """Take the next order; return it if it is done with that."""
+        action = self.orders.popleft()
+        known = self.expected | {run.task for run in self.runs} | set(self.values)
+        if isinstance(action, Run):
+            assert known.issuperset(self.known[action.task].event.inputs)
+            assert action.task not in known
+            self.runs.append(action)
+        elif isinstance(action, Move) and action.source == self.rank:
+            assert action.ref in known
+            self.outbox.append(action)
+            self.send()
+        elif isinstance(action, Move):
+            assert action.ref not in known
+            self.expected.add(action.ref)
+        elif isinstance(action, Free):
+            assert action.ref not in {move.ref for move in self.outbox}
+            assert action.ref not in {ref for run in self.runs for ref in self.known[run.task].event.inputs}
+            if action.ref in self.values:
+                del self.values[action.ref]
+            else:
+                assert action.ref in self.expected
+                self.unwanted.add(action.ref)
+            return action
+        return None
+
+    def send(self):
+        """Give to the network what is there by now."""
+        self.network += [(move, self.values[move.ref]) for move in self.outbox if move.ref in self.values]
+        self.outbox = [move for move in self.outbox if move.ref not in self.values]
+
+    def receive(self, ref, value):
+        self.expected.remove(ref)
+        if ref in self.unwanted:
+            self.unwanted.remove(ref)
+        else:
+            self.values[ref] = value
+            self.send()
+
+    def inputs_of(self, run):
+        return [self.values.get(ref) for ref in self.known[run.task].event.inputs]
+
+    def can_end(self, run):
+        inputs = self.inputs_of(run)
+        return None not in inputs or any(isinstance(value, NoValue) for value in inputs)
+
+    def end(self, run, raises):
+        """End a call, or do not make it because an input has no value."""
+        task, inputs = self.known[run.task], self.inputs_of(run)
+        self.runs.remove(run)
+        causes = [value.cause for value in inputs if isinstance(value, NoValue)]
+        if causes:
+            self.values[run.task] = NoValue(causes[0])
+            self.reports.append(Failed(run.task, causes[0]))
+        elif raises:
+            task.raised += 1
+            self.values[run.task] = NoValue(run.task)
+            self.reports.append(Failed(run.task))
+        else:
+            self.values[run.task] = task.result = compute(run.task, inputs)
+            self.reports.append(Finished(run.task, nbytes_of(run.task)))
+        self.send()
+
+
+class Fuzz(RuleBasedStateMachine):
+    """The script, the ranks, and what happens next."""
+
+    @initialize(
+        tile_ranks=st.lists(st.integers(0, 3), min_size=1, max_size=6),
+        depth=st.integers(1, 3),
+        on_demand=st.sampled_from(["none", "none", "first", "driver's"]),
+    )
+    def start(self, tile_ranks, depth, on_demand):
+        self.tile_ranks, self.depth = sorted(tile_ranks), depth
+        self.tiles = range(len(tile_ranks))
+        here = [tile for tile in self.tiles if self.tile_ranks[tile] == DRIVER]
+        self.on_demand = {"none": [], "first": [0], "driver's": here}[on_demand]
+        self.open = set()
+        self.core = Scheduler(self.tile_ranks, depth=depth, on_demand=self.on_demand)
+        self.known = {}
+        self.ranks = {rank: Rank(rank, self.known) for rank in {DRIVER, *tile_ranks}}
+        # What each rank has or is promised, and every way that a value was ever sent.
+        self.has = set()
+        self.sent = set()
+        # Orders that are not done, in their one order, and how many there were in all.
+        self.undone = {}
+        self.orders = 0
+
+    # -- the core ------------------------------------------------------------------------------------
+
+    def tell(self, event):
+        """Give an event to the core, look at what it says, and pass it on."""
+        actions = self.core.handle(event)
+        for action in actions:
+            self.check(action)
+            if isinstance(action, Settle):
+                continue
+            self.orders += 1
+            self.undone[id(action)] = action
+            for rank in self.concerned(action):
+                self.ranks[rank].orders.append(action)
+        return actions
+
+    def concerned(self, action):
+        if isinstance(action, Run):
+            return [self.tile_ranks[action.tile]]
+        if isinstance(action, Move):
+            return [action.source, action.target]
+        return [action.rank]
+
+    def done(self, action):
+        """Strike out an order: this very one, for named tuples of two types can be equal."""
+        del self.undone[id(action)]
+
+    def check(self, action):
+        if isinstance(action, Run):
+            self.check_run(action)
+        elif isinstance(action, Move):
+            made = self.known[action.ref].runs[-1]
+            assert action.source == self.tile_ranks[made.tile], "only the rank that made a value sends it"
+            assert (action.ref, action.source) in self.has
+            assert (action.ref, action.target) not in self.has
+            assert (action.ref, action.target) not in self.sent, "a value goes to a rank once"
+            self.has.add((action.ref, action.target))
+            self.sent.add((action.ref, action.target))
+        elif isinstance(action, Free):
+            assert (action.ref, action.rank) in self.has
+            self.has.remove((action.ref, action.rank))
+            task = self.known[action.ref]
+            if task.settled is None:
+                assert not task.on_tile
+                assert task.runs[-1].attempt < task.event.retries, "only for a retry"
+            else:
+                assert not task.named
+                assert not self.users(action.ref)
+        elif isinstance(action, Settle):
+            task = self.known[action.task]
+            assert task.settled is None, "it is settled once"
+            assert not task.on_tile
+            task.settled = action
+
+    def check_run(self, run):
+        task, rank = self.known[run.task], self.tile_ranks[run.tile]
+        inputs = [self.known[ref] for ref in task.event.inputs]
+        assert task.waits, "it runs while it is settled or already runs"
+        assert run.attempt == len(task.runs)
+        assert task.event.tile in (None, run.tile), "pinned means pinned"
+        for ref, source in zip(task.event.inputs, inputs, strict=True):
+            assert (ref, rank) in self.has, "no earlier order puts the input there"
+            assert source.finished or source.stands, "it is ahead of a task that may be tried again"
+        assert (run.task, rank) not in self.has
+        if self.is_ahead(run.task):
+            near = [self.known[task.event.near]] if task.event.near is not None else []
+            homes = {source.runs[-1].tile for source in inputs + near if source.runs}
+            assert run.tile == task.event.tile or run.tile in homes, "ahead of a stranger"
+            ready, ahead = self.loads(ahead=False)[run.tile], self.loads(ahead=True)[run.tile]
+            assert ahead < self.depth
+            assert ready + ahead <= self.depth
+            assert run.tile not in self.on_demand
+        else:
+            rooms = self.rooms()
+            assert run.tile in rooms
+            if task.runs and run.tile == task.runs[-1].tile and task.event.tile is None:
+                light = sum(nbytes_of(ref) for ref in task.event.inputs) <= CHEAP
+                assert rooms == [run.tile] or not light, "it could be tried again elsewhere"
+            self.open.discard(run.tile)
+        self.has.add((run.task, rank))
+        task.runs.append(run)
+        task.on_tile = True
+
+    def is_ahead(self, ref):
+        return any(not self.known[source].finished for source in self.known[ref].event.inputs)
+
+    def loads(self, *, ahead):
+        placed = [ref for ref, task in self.known.items() if task.on_tile]
+        return Counter(self.known[ref].runs[-1].tile for ref in placed if self.is_ahead(ref) is ahead)
+
+    def rooms(self):
+        loads = self.loads(ahead=False)
+        limits = dict.fromkeys(self.tiles, self.depth) | {t: t in self.open for t in self.on_demand}
+        return [tile for tile in self.tiles if loads[tile] < limits[tile]]
+
+    def users(self, ref):
+        return [t for t in self.known.values() if ref in t.event.inputs and t.settled is None]
+
+    # -- the script ----------------------------------------------------------------------------------
+
+    def named(self):
+        return [ref for ref, task in self.known.items() if task.named]
+
+    def submit(self, inputs=(), tile=None, near=None, priority=0, retries=0):
+        ref = len(self.known)
+        event = Submitted(ref, tuple(inputs), tile, near, priority, retries)
+        self.known[ref] = Known(event)
+        self.tell(event)
+        return ref
+
+    @rule(
+        inputs=st.lists(ANY, max_size=4),
+        tile=st.none() | ANY,
+        near=st.none() | ANY,
+        priority=st.sampled_from([0, 0, 0, 1, -1]),
+        retries=st.sampled_from([0, 0, 0, 1, 2]),
+    )
+    def submit_one(self, inputs, tile, near, priority, retries):
+        named = self.named()
+        refs = dict.fromkeys(named[i % len(named)] for i in inputs) if named else {}
+        tile = None if tile is None else tile % len(self.tiles)
+        # One of the youngest: they are the ones that wait, and so make others wait.
+        youngest = list(self.known)[-8:]
+        near = youngest[near % len(youngest)] if near is not None and youngest else None
+        self.submit(refs, tile, near, priority, retries)
+
+    @rule(count=st.integers(2, 8), retries=st.sampled_from([0, 0, 0, 1]))
+    def submit_chain(self, count, retries):
+        last = self.submit()
+        for _ in range(count):
+            last = self.submit([last], retries=retries)
+
+    @rule(count=st.integers(2, 8), source=ANY)
+    def submit_fan(self, count, source):
+        named = self.named() or [self.submit()]
+        refs = [self.submit([named[source % len(named)]]) for _ in range(count)]
+        self.submit(refs)
+
+    @rule(width=st.integers(2, 5), height=st.integers(1, 3))
+    def submit_stencil(self, width, height):
+        row = [self.submit() for _ in range(width)]
+        for _ in range(height):
+            row = [self.submit(row[max(0, i - 1) : i + 2]) for i in range(width)]
+
+    @rule(which=ANY)
+    def release(self, which):
+        named = self.named() or [self.submit()]
+        ref = named[which % len(named)]
+        self.known[ref].named = False
+        self.tell(Released(ref))
+
+    @rule(which=ANY)
+    def want(self, which):
+        named = self.named() or [self.submit()]
+        ref = named[which % len(named)]
+        self.known[ref].wanted = True
+        self.tell(Wanted(ref))
+
+    @rule(which=ANY)
+    def cancel(self, which):
+        waiting = [ref for ref, task in self.known.items() if task.waits]
+        choice = waiting if waiting and which % 8 else list(self.known) or [self.submit()]
+        ref = choice[which % len(choice)]
+        in_time = self.known[ref].waits
+        actions = self.tell(CancelRequested(ref))
+        if in_time:
+            assert self.known[ref].settled == Settle(ref, Outcome.CANCELLED)
+        else:
+            assert actions == []
+
+    @rule(which=ANY)
+    def open_tile(self, which):
+        if not self.on_demand:
+            return
+        tile = self.on_demand[which % len(self.on_demand)]
+        self.open.add(tile)
+        self.tell(TileOpened(tile))
+
+    @rule(which=ANY)
+    def close_tile(self, which):
+        if not self.on_demand:
+            return
+        tile = self.on_demand[which % len(self.on_demand)]
+        self.open.discard(tile)
+        assert self.tell(TileClosed(tile)) == []
+
+    # -- the ranks -----------------------------------------------------------------------------------
+
+    def steps(self):
+        """Everything that could happen next on the ranks, and between them."""
+        for rank in self.ranks.values():
+            if rank.orders:
+                yield self.obey, rank
+            for run in rank.runs:
+                if rank.can_end(run):
+                    yield self.end, rank, run
+            for i, (move, _) in enumerate(rank.network):
+                if move.ref in self.ranks[move.target].expected:
+                    yield self.arrive, rank, i
+            if rank.reports:
+                yield self.report, rank
+
+    def obey(self, rank, raises):
+        done = rank.obey()
+        if done is not None:
+            self.done(done)
+
+    def end(self, rank, run, raises):
+        rank.end(run, raises)
+        self.done(run)
+
+    def arrive(self, rank, i, raises):
+        move, value = rank.network.pop(i)
+        self.ranks[move.target].receive(move.ref, value)
+        self.done(move)
+
+    def report(self, rank, raises):
+        event = rank.reports.popleft()
+        task = self.known[event.task]
+        task.on_tile = False
+        again = isinstance(event, Failed) and event.cause is None and task.raised <= task.event.retries
+        self.tell(event)
+        assert again is (task.settled is None)
+
+    @rule(choices=st.lists(st.tuples(ANY, st.sampled_from([False] * 7 + [True])), min_size=1, max_size=20))
+    def go_on(self, choices):
+        for choice, raises in choices:
+            steps = list(self.steps())
+            if not steps:
+                return
+            step, *arguments = steps[choice % len(steps)]
+            step(*arguments, raises)
+
+    @rule()
+    def come_to_rest(self):
+        """Let everything happen that can, the youngest first."""
+        while steps := list(self.steps()):
+            step, *arguments = steps[-1]
+            step(*arguments, False)
+
+    # -- what always holds ---------------------------------------------------------------------------
+
+    @invariant()
+    def the_earliest_order_can_be_done(self):
+        action = next(iter(self.undone.values()), None)
+        if action is None:
+            return
+        ranks = [self.ranks[rank] for rank in self.concerned(action)]
+        if behind := [rank for rank in ranks if any(order is action for order in rank.orders)]:
+            assert all(rank.orders[0] is action for rank in behind)
+        elif isinstance(action, Run):
+            assert ranks[0].can_end(action)
+        else:
+            assert any(move is action for move, _ in ranks[0].network)
+
+    @invariant()
+    def no_tile_is_idle_while_there_is_work_for_it(self):
+        rooms, loads = self.rooms(), self.loads(ahead=False)
+        for ref, task in self.known.items():
+            near = self.known.get(task.event.near)
+            if near is not None and not near.stands and near.settled is None:
+                continue
+            if not task.waits or self.is_ahead(ref):
+                continue
+            if task.event.tile is not None:
+                assert task.event.tile not in rooms
+            else:
+                assert not [tile for tile in rooms if not loads[tile]]
+
+    @invariant()
+    def at_rest_nothing_runs(self):
+        if not any(self.steps()):
+            assert not self.undone
+            assert not any(task.on_tile for task in self.known.values())
+
+    @invariant()
+    def wanted_values_come_as_soon_as_they_have_a_place(self):
+        for ref, task in self.known.items():
+            if task.wanted and (task.stands or task.finished) and self.core.state(ref) is not None:
+                assert (ref, DRIVER) in self.has
+
+    @invariant()
+    def the_core_remembers_what_it_must_and_no_more(self):
+        remembered = 0
+        for ref, task in self.known.items():
+            state = self.core.state(ref)
+            if task.settled is not None and not task.named and not self.users(ref):
+                assert state is None
+                continue
+            remembered += 1
+            if task.settled is None:
+                assert state is (State.PLACED if task.on_tile else State.WAITING)
+            else:
+                assert state is State[task.settled.outcome.name]
+            assert self.core.has_users(ref) is bool(self.users(ref))
+        assert len(self.core) == remembered
+
+    # -- the end -------------------------------------------------------------------------------------
+
+    def teardown(self):
+        if sys.exc_info()[0] is not None or not hasattr(self, "core"):
+            return
+        self.come_to_rest()
+        while any(task.settled is None for task in self.known.values()):
+            before = self.orders
+            for tile in self.on_demand:
+                self.open_tile(self.on_demand.index(tile))
+                self.come_to_rest()
+            assert self.orders > before, "nothing can move any more"
+        self.replay()
+        for ref in self.named():
+            self.known[ref].named = False
+            self.tell(Released(ref))
+        self.come_to_rest()
+        assert len(self.core) == 0
+        assert not self.has
+        for rank in self.ranks.values():
+            assert not any([rank.values, rank.expected, rank.unwanted, rank.outbox])
+
+    def replay(self):
+        """Work out one task after the other what should have come of it."""
+        results, blame = {}, {}
+        for ref, task in self.known.items():
+            bad = [source for source in task.event.inputs if source in blame]
+            if task.settled.outcome is Outcome.CANCELLED:
+                blame[ref] = {ref}
+                expected = Outcome.CANCELLED, [None]
+            elif bad:
+                blame[ref] = set().union(*(blame[source] for source in bad))
+                expected = Outcome.FAILED, blame[ref]
+            elif task.raised > task.event.retries:
+                blame[ref] = {ref}
+                expected = Outcome.FAILED, [None]
+            else:
+                results[ref] = compute(ref, [results[source] for source in task.event.inputs])
+                expected = Outcome.FINISHED, [None]
+            assert task.settled.outcome is expected[0]
+            assert task.settled.cause in expected[1]
+            assert task.result == results.get(ref)
+            assert task.raised <= len(task.runs) <= task.event.retries + 1
+            if ref in results and task.named:
+                home = self.ranks[self.tile_ranks[task.runs[-1].tile]]
+                assert home.values[ref] == results[ref]
+                if task.wanted:
+                    assert self.ranks[DRIVER].values[ref] == results[ref]
+
+
+TestFuzz = Fuzz.TestCase
+TestFuzz.settings = settings(
+    max_examples=int(os.environ.get("SCHED_FUZZ", "400")),
+    phases=[Phase.generate, Phase.shrink] if "SCHED_FUZZ" in os.environ else [Phase.generate],
+    stateful_step_count=40,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    report_multiple_bugs=False,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
