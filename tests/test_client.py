@@ -887,6 +887,28 @@ def test_a_task_that_runs_or_has_run_cannot_be_cancelled(s, busy, gate):
     assert not busy[0].cancelled()
 
 
+@pytest.mark.parametrize("how", ["cancel", "shutdown"])
+def test_a_task_that_waits_to_be_tried_again_can_be_cancelled(how):
+    with Gate() as first, Gate() as second, sched.local(tiles=1, device="host", depth=1) as s:
+        flaky = s.options(retries=1).submit(lambda: fail(first.hold()))
+        told = []
+        flaky.add_done_callback(told.append)
+        first.wait_for()
+        urgent = s.options(priority=1).submit(second.hold)
+        first.open()
+        second.wait_for()  # so that there is no tile for another try
+        if how == "cancel":
+            assert flaky.cancel()
+        else:
+            s.shutdown(wait=False, cancel_futures=True)
+        assert flaky.cancelled()
+        assert told == [flaky]
+        with pytest.raises(cf.CancelledError):
+            flaky.result()
+        second.open()
+        assert urgent.result() is None
+
+
 def test_callbacks_are_called_once_whatever_happens(s, gate):
     told = []
     good = s.submit(gate.hold, 1)

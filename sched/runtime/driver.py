@@ -55,6 +55,8 @@ class Future(Handle, concurrent.futures.Future[Any]):
 
     def note_cancelled(self) -> None:
         """Enter that it was cancelled, and tell everybody who waits."""
+        with self._condition:
+            self._state = "PENDING"  # also if the task has been running, and waits to be tried again
         super().cancel()
         self.set_running_or_notify_cancel()
 

@@ -221,7 +221,7 @@ def _is_small(value: Any, depth: int = 3) -> bool:
 
 
 def _numpy(name: str) -> tuple[Any, ...]:
-    """Return NumPy's type of that name, if NumPy is loaded: it must not be, before its threads are bounded."""
+    """Return NumPy's type of that name if NumPy is loaded: too early, and its threads are not bounded."""
     numpy = sys.modules.get("numpy")
     return () if numpy is None else (getattr(numpy, name),)
 

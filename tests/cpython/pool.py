@@ -45,16 +45,20 @@ def _home() -> ModuleType | None:
     for version in sorted(Path("/usr/lib").glob("python3.*"), reverse=True):
         for place in ("test_concurrent_futures.py", "test_concurrent_futures/__init__.py"):
             path = version / "test" / place
-            if path.exists():
-                return _load(path)
+            if path.exists() and (home := _load(path)):
+                return home
     return None
 
 
-def _load(path: Path) -> ModuleType:
+def _load(path: Path) -> ModuleType | None:
     # Under its own name: what it defines is then pickled by name, as it is where it belongs to the Python.
     spec = importlib.util.spec_from_file_location(HOME, path)
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[HOME] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except ImportError:  # it is for a Python whose own test.support is another
+        del sys.modules[HOME]
+        return None
     return module

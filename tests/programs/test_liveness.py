@@ -49,7 +49,7 @@ def test_a_script_that_computes_does_not_stop_the_other_tiles(
     """
     )
     end = run("--device", device, path, mpi=mpi, ranks=3)
-    assert (0, "201\n") == (end.status, end.out), end
+    assert (end.status, end.out) == (0, "201\n"), end
 
 
 @pytest.mark.parametrize("device", ["host", pytest.param("cpu", marks=pytest.mark.sycl)])
@@ -77,7 +77,7 @@ def test_a_long_task_does_not_stop_its_ranks_values(run: Run, job: Job, mpi: Mpi
     """
     )
     end = run("--device", device, path, mpi=mpi, ranks=3)
-    assert (0, "9999\n") == (end.status, end.out), end
+    assert (end.status, end.out) == (0, "9999\n"), end
 
 
 @pytest.mark.sycl
@@ -91,7 +91,7 @@ def test_the_scripts_own_tile_works_while_the_script_waits(run: Run, job: Job, o
 
         with sched.Scheduler() as s:
             own = s.options(tile=0)
-            print(own.submit(where).result(), own.submit(where).exception(), list(own.map(where_ := lambda i: i, [5])))
+            print(own.submit(where).result(), own.submit(where).exception(), list(own.map(abs, [-5])))
             future = own.submit(where)
             print(len(cf.wait([future]).done), next(cf.as_completed([own.submit(where)])).result())
             future = own.submit(where)
@@ -106,7 +106,7 @@ def test_the_scripts_own_tile_works_while_the_script_waits(run: Run, job: Job, o
         """
     )
     end = run("--device", "cpu", path, mpi=one_mpi, ranks=2)
-    assert (0, "0 None [5]\n1 0\n0 [0, 1, 2]\n[0, 0, 0]\n") == (end.status, end.out), end
+    assert (end.status, end.out) == (0, "0 None [5]\n1 0\n0 [0, 1, 2]\n[0, 0, 0]\n"), end
 
 
 def test_a_result_that_is_late_times_out(run: Run, job: Job, one_mpi: Mpi) -> None:
@@ -127,7 +127,7 @@ def test_a_result_that_is_late_times_out(run: Run, job: Job, one_mpi: Mpi) -> No
     """
     )
     end = run("--device", "host", path, mpi=one_mpi, ranks=2)
-    assert (0, "late\nlate\n") == (end.status, end.out), end
+    assert (end.status, end.out) == (0, "late\nlate\n"), end
 
 
 @pytest.mark.parametrize("victim", [0, 1, 2])

@@ -43,7 +43,7 @@ def buffers_of_every_kind_and_length_arrive(end: Transport) -> None:
     buffers = [b"", b"x", bytearray(big), memoryview(big)[3:70_000], memoryview(big).cast("i"), b"end"]
     end.send(after, Lane.VALUES, b"with buffers", buffers)
     message = take(end)
-    assert b"with buffers" == bytes(message.data)
+    assert bytes(message.data) == b"with buffers"
     assert [memoryview(b).tobytes() for b in buffers] == [bytes(b) for b in message.buffers]
 
 

@@ -1,4 +1,4 @@
-"""The MPI transport keeps the contract. Not collected by itself: `programs/test_transport.py` runs it under mpiexec.
+"""The MPI transport keeps the contract. `programs/test_transport.py` runs this under mpiexec; by itself:
 
 mpiexec -n 3 python -m mpi4py -m pytest --with-mpi tests/transport/under_mpi.py
 """
