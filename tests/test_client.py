@@ -949,18 +949,20 @@ def test_wait_and_as_completed(s, busy, gate):
     assert cf.wait(busy).not_done == set()
 
 
-def test_waiting_for_futures_of_several_kinds(s, gate):
+@pytest.mark.parametrize(
+    "kinds", [("ours", "pool"), ("ours", "other"), ("ours", "other", "pool")], ids="-".join
+)
+def test_waiting_for_futures_of_several_kinds(s, kinds):
     """Whichever ends first is noticed at once, though each kind wakes the waiting thread in its own way."""
-    with sched.local(tiles=1, device="host") as other, cf.ThreadPoolExecutor(1) as pool, Gate() as second:
-        for order in itertools.permutations(range(3)):
-            with Gate() as mine, Gate() as theirs, Gate() as plain:
-                futures = [s.submit(mine.hold), other.submit(theirs.hold), pool.submit(plain.hold)]
-                gates = [mine, theirs, plain]
-                waiting = cf.as_completed(futures, timeout=PATIENCE)
-                for i in order:
-                    threading.Timer(0.01, gates[i].open).start()
-                    assert next(waiting) is futures[i]
-        second.open()
+    with sched.local(tiles=1, device="host") as other, cf.ThreadPoolExecutor(1) as pool:
+        executors = {"ours": s, "other": other, "pool": pool}
+        for order in itertools.permutations(kinds):
+            gates = {kind: Gate() for kind in kinds}
+            futures = {kind: executors[kind].submit(gates[kind].hold) for kind in kinds}
+            waiting = cf.as_completed(futures.values(), timeout=PATIENCE)
+            for kind in order:
+                threading.Timer(0.01, gates[kind].open).start()
+                assert next(waiting) is futures[kind]
 
 
 def test_many_futures_that_end_while_they_are_waited_for(s, gate):

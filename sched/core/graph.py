@@ -40,6 +40,7 @@ class Task:
         "near",
         "pin",
         "retries",
+        "shunned",
         "state",
         "unfinished",
         "unplaced",
@@ -64,6 +65,8 @@ class Task:
         self.home: TileId | None = None
         # Whether its tile has taken one of its consumers ahead.
         self.led = False
+        # Where it raised: it is tried again there only if no other tile has room.
+        self.shunned: TileId | None = None
         # The value: where copies are or are going, and who still needs it.
         self.holders: set[RankId] = set()
         self.nbytes = 0

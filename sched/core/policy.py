@@ -68,14 +68,14 @@ class Policy:
 
     # -- tasks look for a tile ---------------------------------------------------------------------
 
-    def place_ready(self, task: Task, avoid: TileId | None = None) -> TileId | None:
-        """Find a tile with room for a ready task, or queue the task for one."""
+    def place_ready(self, task: Task) -> TileId | None:
+        """Find a tile with room for a ready task, but not the one where it raised, or queue the task."""
         if task.pin is not None:
             if self._load[task.pin] < self._limit[task.pin]:
                 return task.pin
             heappush(self._pinned.setdefault(task.pin, []), (task.key, task))
             return None
-        homes = self._homes(task)
+        homes, avoid = self._homes(task), task.shunned
         idle = next((t for t in self._room[0] if t != avoid), None)
         best, best_rank = None, (-1, 0)
         for tile in homes:

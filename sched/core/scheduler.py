@@ -159,10 +159,10 @@ class Scheduler:
             # What its rank remembers of this attempt goes first: the next may run anywhere.
             self._actions.append(Free(task.id, self._ranks[tile]))
             task.holders.clear()
-            task.state, task.home = State.WAITING, None
+            task.state, task.home, task.shunned = State.WAITING, None, tile
             task.attempt += 1
-            again = self._policy.place_ready(task, avoid=tile)
-            if again is not None:
+            # It raised, so its inputs are there; but it is ready only when their ranks have said so as well.
+            if task.ready and (again := self._policy.place_ready(task)) is not None:
                 self._put(task, again)
         else:
             self._settle(task, State.FAILED, event.cause)
@@ -217,6 +217,8 @@ class Scheduler:
                 found = None
                 if task.ready:
                     found = self._policy.place_ready(task)
+                    if found is None and task.shunned is not None:
+                        self._freed.append(task.shunned)
                 elif task.early:
                     found = self._policy.place_early(task)
                 if found is not None:

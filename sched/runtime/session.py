@@ -31,9 +31,9 @@ def engine() -> Engine:
             world = find(os.environ)
             if (world.size or 1) > 1:
                 raise UsageError(
-                    f"this is one of {world.size} ranks that {world.launcher} started, and each would run the "
-                    "whole script: start it with `mpiexec -n N python -m sched run job.py`; or, if every rank "
-                    "is meant to have a scheduler of its own, use sched.local()"
+                    f"this is one of {world.size} ranks that {world.launcher} started, and each would run "
+                    "the whole script: start it with `mpiexec -n N python -m sched run job.py`; or, if "
+                    "every rank is meant to have a scheduler of its own, use sched.local()"
                 )
             settings = start.Settings(device=os.environ.get("SCHED_DEVICE", "auto"), tiles=_tiles())
             use(own(start.local(settings, announce=start.say)))

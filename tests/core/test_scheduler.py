@@ -763,6 +763,25 @@ class TestRetrying:
         core.fail(0)
         assert core.fail(1, cause=0) == ["1 failed because of 0"]
 
+    def test_not_before_it_is_known_that_its_inputs_are_there(self):
+        core = Core(tiles=2)
+        core.submit()
+        core.submit()
+        core.submit(0, 1, retries=1)
+        core.finish(0)
+        assert core.fail(2) == ["free 2 on 0"]
+        assert core.finish(1) == ["1 finished", "move 0 from 0 to 1", "run 2 on 1 again"]
+
+    def test_and_then_in_the_same_place_if_there_is_no_other(self):
+        core = Core(tiles=2, on_demand=[1])
+        core.submit()
+        core.tell(TileOpened(1))
+        core.submit(tile=1)
+        core.submit(0, 1, retries=1)
+        core.finish(0)
+        assert core.fail(2) == ["free 2 on 0"]
+        assert core.finish(1) == ["1 finished", "run 2 on 0 again"]
+
     def test_it_may_be_cancelled_in_between(self):
         core = Core(tiles=1, depth=1)
         core.submit(retries=1)

@@ -19,7 +19,7 @@ from sched.core.graph import State
 from sched.errors import DependencyError, RemoteError, RemoteTraceback
 from sched.model import DRIVER, RankId
 from sched.runtime.engine import Engine
-from sched.runtime.messages import Expect, Value, decode
+from sched.runtime.messages import Define, Expect, Value, decode
 from sched.transport.base import Lane
 from sched.transport.loopback import Loopback
 from tests.gates import PATIENCE, Gate, Notes
@@ -28,10 +28,11 @@ LARGE = 10_000
 
 
 class Wire(Loopback):
-    """A rank's end that keeps a record of the values it sent, and that can hold back what it received."""
+    """A rank's end that keeps a record of what it sent, and that can hold back what it received."""
 
     def __init__(self, rank, size):
         super().__init__(rank, size)
+        self.said = Counter()
         self.sent = []
         self.held = None
         self.overtaken = []
@@ -39,6 +40,7 @@ class Wire(Loopback):
 
     def send(self, target, lane, data, buffers=()):
         for item in decode(bytes(data), list(buffers)):
+            self.said[type(item)] += 1
             if type(item) is Value:
                 self.sent.append((item.ref, target))
         super().send(target, lane, data, buffers)
@@ -69,9 +71,11 @@ class Run:
 
     Args:
         tiles: how many each rank has.
+        depth: how many tasks a tile takes at a time.
+        backend: the kind of all tiles.
     """
 
-    def __init__(self, *tiles, depth=2):
+    def __init__(self, *tiles, depth=2, backend=Host):
         self.wires = [Wire(RankId(rank), len(tiles)) for rank in range(len(tiles))]
         for wire in self.wires:
             wire.peers = self.wires
@@ -80,7 +84,7 @@ class Run:
         starts = [0, *itertools.accumulate(tiles)]
         self._ids = [range(*pair) for pair in itertools.pairwise(starts)]
         self.ranks = [RankId(rank) for rank, count in enumerate(tiles) for _ in range(count)]
-        self.depth = depth
+        self.depth, self.backend = depth, backend
         began = threading.Barrier(len(tiles))
         self.threads = [
             threading.Thread(target=self._serve, args=(rank, began), daemon=True)
@@ -95,7 +99,7 @@ class Run:
     def _engine(self, rank):
         engine = self.engines[rank] = Engine(
             self.wires[rank],
-            Host(self._ids[rank], RankId(rank)),
+            self.backend(self._ids[rank], RankId(rank)),
             self.ranks if rank == DRIVER else None,
             depth=self.depth,
         )
@@ -191,8 +195,13 @@ def test_a_function_of_the_script_goes_to_each_rank_once():
             return float(captured[x])
 
         assert [f.result() for t in range(3) for f in run.on(t).submit_many(mine, range(5))] == [1.0] * 15
-        known = [len(engine._worker._functions) for engine in run.engines.values()]
-        assert known == [1, 1, 1]
+        assert run.wires[0].said[Define] == 2
+        captured += 1
+        assert run.on(1).submit(mine, 0).result() == 1.0, "it is as it was when it was pickled"
+        del mine
+        assert run.remembered() == {0: set(), 1: set(), 2: set()}
+        # What is left is `abs`, which belongs to a module.
+        assert [len(engine._worker._functions) for engine in run.engines.values()] == [1, 1, 1]
 
 
 def test_a_value_goes_to_a_rank_once_and_not_through_the_driver():
@@ -430,6 +439,49 @@ def test_other_ranks_answer_while_one_computes():
         assert run.on(2).submit(total, value).result(PATIENCE) == 4 * LARGE
         assert value.result(PATIENCE)[0] == 4
         assert not busy.done()
+
+
+class Private(Host):
+    """Only the thread that runs the calls may read arrays, as on a GPU."""
+
+    readable = False
+
+
+def test_a_value_that_cannot_be_sent_yet_is_sent_after_the_call():
+    with Run(1, 1, 1, backend=Private) as run, Gate() as gate:
+        value = run.on(1).submit(array, 4)
+        value.exception()
+        busy = run.on(1).submit(gate.hold)
+        gate.wait_for()
+        consumer = run.on(2).submit(total, value)
+        with pytest.raises(cf.TimeoutError):
+            consumer.result(0.05)
+        gate.open()
+        assert consumer.result() == 4 * LARGE
+        assert busy.result() is None
+
+
+def test_a_value_that_is_dropped_before_it_could_be_sent():
+    """The task that was to have it has failed by then, because of another input."""
+    with Run(1, 1, 1, backend=Private) as run, Gate() as gate, Gate() as bad_luck:
+        value = run.on(1).submit(array, 4)
+        value.exception()
+        busy = run.on(1).submit(gate.hold)
+        bad = run.on(0).submit(lambda: fail(bad_luck.hold()))
+        gate.wait_for()
+        bad_luck.wait_for()
+        consumer = run.on(2).submit(total, value, bad)
+        assert run.is_placed(consumer)
+        bad_luck.open()
+        assert type(consumer.exception()) is DependencyError
+        ref = value.ref
+        del value, bad, consumer
+        run.on(2).submit(abs, -1).result()  # with this, the ranks hear that nobody wants it any more
+        gate.open()
+        busy.result()
+        del busy
+        assert run.remembered() == {0: set(), 1: set(), 2: set()}
+        assert (ref, 1, 2) in run.sent(), "it was dropped for a wrong reason"
 
 
 def test_work_goes_on_while_the_script_computes():
