@@ -55,6 +55,26 @@ def defaults(env: Mapping[str, str], *, device: str, cores: int, local_size: int
     return {name: value for name, value in wanted.items() if name not in env}
 
 
+def mixed(world: World, library: str) -> str | None:
+    """Say whether the launcher is one MPI's and the library another's, before MPI starts.
+
+    Args:
+        world: the layout by the launcher's variables.
+        library: the library's description of itself, which it gives before it is initialised.
+
+    Returns:
+        A sentence; None if they fit, or the launcher is nobody's in particular.
+    """
+    ours = "Open MPI" in library
+    if world.launcher not in ("Open MPI", "Hydra") or (world.launcher == "Open MPI") == ours:
+        return None
+    owner = "Open MPI" if world.launcher == "Open MPI" else "MPICH or Intel MPI"
+    return (
+        f"this mpiexec belongs to {owner}, and mpi4py uses {library}: use the mpiexec that came with that "
+        "library, or name the other library to mpi4py in MPI4PY_LIBMPI"
+    )
+
+
 def clashes(world: World, mpi_size: int) -> str | None:
     """Say whether the launcher is one MPI's and mpi4py another's: twelve processes, each of them rank 0 of 1.
 

@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status: int = options.command(options)
     except (SchedError, BindingError) as error:
-        if os.environ.get("PMI_RANK", "0") == "0":
+        if _speaks_for_all():
             say(str(error))
         return CANNOT_BEGIN
     return status
@@ -115,6 +115,17 @@ def _run_job(path: str, source: bytes, args: Sequence[str], engine: "Engine") ->
         traceback.print_exception(error.with_traceback(shown))
         return 1
     return 0
+
+
+def _speaks_for_all() -> bool:
+    """Whether this is the rank whose word is enough, where all ranks have the same to say."""
+    from launch.binding import BindingError
+    from launch.ranks import find
+
+    try:
+        return find(os.environ).rank in (None, 0)
+    except BindingError:  # its message is what is to be said
+        return True
 
 
 def _read(path: str) -> bytes | None:

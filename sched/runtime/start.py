@@ -157,7 +157,7 @@ def _problems(everyone: "list[_Hello]", settings: Settings, found: backends.Foun
 
 def _connect(world: World):  # type: ignore[no-untyped-def]
     try:
-        from sched.transport.mpi import MpiTransport
+        from sched.transport.mpi import MpiTransport, library
     except ImportError as error:
         raise LaunchError(
             f"this run was started by {world.launcher} and needs mpi4py ({error}): load the module "
@@ -165,10 +165,13 @@ def _connect(world: World):  # type: ignore[no-untyped-def]
         ) from error
     except RuntimeError as error:  # mpi4py found no MPI library
         raise LaunchError(f"mpi4py cannot start: {error}") from error
+    mixed = environment.mixed(world, library())
+    if mixed is not None:
+        raise LaunchError(mixed)
     transport = MpiTransport()
     clash = environment.clashes(world, transport.size)
     if clash is not None:
-        raise LaunchError(f"{clash} (mpi4py uses {transport.library})")
+        raise LaunchError(f"{clash} (mpi4py uses {library()})")
     return transport
 
 

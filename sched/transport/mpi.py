@@ -15,6 +15,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import mpi4py
+
+mpi4py.rc.initialize = False  # importing it must not start MPI: it may be the wrong one for this launcher
+mpi4py.rc.finalize = True
+
 from mpi4py import MPI
 
 from sched.errors import LaunchError
@@ -31,10 +36,17 @@ _LENGTH = struct.Struct("<Q")
 _FIRST_TAG = len(Lane)
 
 
+def library() -> str:
+    """Return what the MPI library calls itself. It need not be started."""
+    return MPI.Get_library_version().split("\n")[0].strip("\0 ")
+
+
 class MpiTransport:
     """One rank's end; see `base.Transport`. Making one is collective over all ranks."""
 
     def __init__(self) -> None:
+        if not MPI.Is_initialized():
+            MPI.Init_thread()
         if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
             raise LaunchError(
                 "this MPI was started without thread support (MPI_THREAD_SERIALIZED is needed): "
@@ -47,7 +59,6 @@ class MpiTransport:
         self.shared_rank: int = shared.rank
         self.shared_size: int = shared.size
         shared.Free()
-        self.library = MPI.Get_library_version().split("\n")[0].strip("\0 ")
         tag_ub = self._comm.Get_attr(MPI.TAG_UB) or 32767
         self._tags = int(tag_ub) - _FIRST_TAG
         self._next_tag = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from launch.environment import clashes, defaults
+from launch.environment import clashes, defaults, mixed
 from launch.ranks import World
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -117,3 +117,21 @@ def test_ranks_that_are_each_alone_in_mpi_are_told_why(world: World, started: st
 )
 def test_a_launcher_and_an_mpi_that_agree_are_left_in_peace(world: World, mpi_size: int) -> None:
     assert clashes(world, mpi_size) is None
+
+
+@pytest.mark.parametrize(
+    ("launcher", "library", "wrong"),
+    [
+        ("Open MPI", "Open MPI v5.0.11, package: Open MPI", False),
+        ("Open MPI", "MPICH Version:      5.0.2", True),
+        ("Hydra", "Open MPI v5.0.11, package: Open MPI", True),
+        ("Hydra", "Intel(R) MPI Library 2021.18 for Linux* OS", False),
+        ("PALS", "MPICH Version:      4.3.0rc3", False),
+        ("Slurm", "Open MPI v5.0.11, package: Open MPI", False),
+        (None, "MPICH Version:      5.0.2", False),
+    ],
+)
+def test_a_launcher_and_a_library_of_two_mpis_are_noticed_before_mpi_starts(launcher, library, wrong):
+    sentence = mixed(World(launcher, 0, 2, 0, 2), library)
+    assert (sentence is not None) == wrong
+    assert not wrong or library in sentence
