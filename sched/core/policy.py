@@ -16,7 +16,8 @@ their tile when they are ready. (Else a fan-out piles up on the tile of its root
 ran on one.)
 
 *On demand.* The tile that shares its thread with the user's script has no room except while the script
-waits, and then for one task: nothing is ever stuck behind user code.
+waits, and then for one task: nothing is ever stuck behind user code. While it rests, one ready task stays
+free for it that would otherwise be second on another tile: a tile that has run out of work may take that.
 
 *Order.* Higher priority first; then tasks pinned to the tile, then tasks whose data is on it, the one that
 lacks the fewest bytes first, then the oldest. No step here costs more for more tiles or more waiting tasks,
@@ -61,6 +62,7 @@ class Policy:
         self._slot = [0] * len(ranks)
         self._room: list[OrderedDict[TileId, None]] = [OrderedDict() for _ in range(depth * (depth + 1))]
         self._room[0].update((TileId(t), None) for t in range(len(ranks)) if self._limit[t])
+        self._resting = set(self._on_demand)
         self._oldest: _Heap = []
         self._pinned: dict[TileId, _Heap] = {}
         self._beside: dict[TileId, _Heap] = {}
@@ -68,11 +70,15 @@ class Policy:
 
     # -- tasks look for a tile ---------------------------------------------------------------------
 
-    def place_ready(self, task: Task) -> TileId | None:
-        """Find a tile with room for a ready task, but not the one where it raised, or queue the task."""
+    def place_ready(self, task: Task) -> tuple[Task, TileId] | None:
+        """Find a tile with room for a ready task, but not the one where it raised, or queue the task.
+
+        Returns:
+            What to place where: not this task, if another has waited for such a place before it.
+        """
         if task.pin is not None:
             if self._load[task.pin] < self._limit[task.pin]:
-                return task.pin
+                return task, task.pin
             heappush(self._pinned.setdefault(task.pin, []), (task.key, task))
             return None
         homes, avoid = self._homes(task), task.shunned
@@ -84,16 +90,29 @@ class Policy:
                 if rank > best_rank:
                     best, best_rank = tile, rank
         if best is not None and (best in self._room[0] or idle is None or best_rank[0] > CHEAP):
-            return best
-        anywhere = avoid is not None or _is_light(task)
-        for room in self._room if anywhere else self._room[: self._depth + 1]:
+            return task, best
+        second = avoid is not None or (_is_light(task) and len(self._oldest) >= len(self._resting))
+        for room in self._room if second else self._room[: self._depth + 1]:
             for tile in room:
                 if tile != avoid:
-                    return tile
+                    if not self._load[tile] or not self._oldest or not self._overtakes(task, tile):
+                        return task, tile
+                    self._queue(task, homes)
+                    return heappop(self._oldest)[1], tile
+        self._queue(task, homes)
+        return None
+
+    def _queue(self, task: Task, homes: Sequence[TileId]) -> None:
         heappush(self._oldest, (task.key, task))
         for tile in homes:
             heappush(self._beside.setdefault(tile, []), (task.key, task))
-        return None
+
+    def _overtakes(self, task: Task, tile: TileId) -> bool:
+        """Whether a task that waits, and may go to the tile, comes before this one."""
+        if not _settle_top(self._oldest, ready=True):
+            return False
+        first = self._oldest[0][1]
+        return first.key < task.key and first.shunned != tile and _is_light(first)
 
     def place_early(self, task: Task) -> TileId | None:
         """Find a tile that computes an input of this task and may take one more ahead, or queue it."""
@@ -124,8 +143,9 @@ class Policy:
         for heap in (pinned, beside, self._oldest):
             if not heap or not _settle_top(heap, ready=True):
                 continue
-            if heap is self._oldest and self._load[tile] and not _is_light(heap[0][1]):
-                continue
+            if heap is self._oldest and self._load[tile]:  # it has a task to run, so only what costs nobody
+                if len(heap) <= len(self._resting) or not _is_light(heap[0][1]):
+                    continue
             if best is None or heap[0][0][0] < best[0][0][0]:
                 best = heap
         if best is None:
@@ -169,6 +189,7 @@ class Policy:
         self._change(tile, +1, 0)
         if tile in self._on_demand:
             self._set_limit(tile, 0)
+            self._resting.discard(tile)
 
     def matured(self, tile: TileId) -> None:
         """Count a task that was placed ahead as ready: its last input is there."""
@@ -180,18 +201,24 @@ class Policy:
             self._change(tile, 0, -1)
         else:
             self._change(tile, -1, 0)
+            if tile in self._on_demand and not self._limit[tile]:
+                self._resting.add(tile)
 
     def open(self, tile: TileId) -> None:
         """Let a tile that works on demand take one task."""
         self._set_limit(tile, 1)
+        self._resting.discard(tile)
 
     def close(self, tile: TileId) -> None:
         """Let it take no more."""
         self._set_limit(tile, 0)
+        if not self._load[tile]:
+            self._resting.add(tile)
 
-    def pinned_waiting(self, tile: TileId) -> int:
-        """Count the ready tasks that can run nowhere but on this tile."""
-        return sum(task.ready for _, task in self._pinned.get(tile, ()))
+    def has_pinned(self, tile: TileId) -> bool:
+        """Tell whether ready tasks wait for this tile that can run nowhere else."""
+        heap = self._pinned.get(tile)
+        return heap is not None and _settle_top(heap, ready=True)
 
     def _has_room_ahead(self, tile: TileId) -> bool:
         ahead = self._ahead[tile]

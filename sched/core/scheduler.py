@@ -90,9 +90,9 @@ class Scheduler:
         found = self._tasks.get(ref)
         return found is not None and found.users > 0
 
-    def pinned_waiting(self, tile: TileId) -> int:
-        """Count the tasks that wait for this tile and can have no other."""
-        return self._policy.pinned_waiting(tile)
+    def has_pinned(self, tile: TileId) -> bool:
+        """Tell whether tasks wait for this tile that can have no other."""
+        return self._policy.has_pinned(tile)
 
     # -- events --------------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class Scheduler:
             task.attempt += 1
             # It raised, so its inputs are there; but it is ready only when their ranks have said so as well.
             if task.ready and (again := self._policy.place_ready(task)) is not None:
-                self._put(task, again)
+                self._put(*again)
         else:
             self._settle(task, State.FAILED, event.cause)
         self._freed.append(tile)
@@ -214,15 +214,16 @@ class Scheduler:
                     self._put(task, tile)
             if self._risen:
                 task = self._risen.popleft()
-                found = None
                 if task.ready:
                     found = self._policy.place_ready(task)
-                    if found is None and task.shunned is not None:
+                    if found is not None:
+                        self._put(*found)
+                    elif task.shunned is not None:
                         self._freed.append(task.shunned)
                 elif task.early:
-                    found = self._policy.place_early(task)
-                if found is not None:
-                    self._put(task, found)
+                    tile_ahead = self._policy.place_early(task)
+                    if tile_ahead is not None:
+                        self._put(task, tile_ahead)
 
     def _put(self, task: Task, tile: TileId) -> None:
         rank = self._ranks[tile]

@@ -212,7 +212,7 @@ class Driver:
 
     def has_pinned(self, tile: TileId) -> bool:
         """Tell whether tasks wait for this tile that can run nowhere else."""
-        return self._core.pinned_waiting(tile) > 0
+        return self._core.has_pinned(tile)
 
     def collect(self) -> None:
         """Let go of values and functions that the script does not name any more."""

@@ -136,16 +136,16 @@ class TestTasksFindTiles:
         core = Core(tiles=4, depth=1)
         core.submit(tile=3)
         assert core.submit(tile=3) == []
-        assert core.scheduler.pinned_waiting(3) == 1
+        assert core.scheduler.has_pinned(3)
         assert core.finish(0) == ["0 finished", "run 1 on 3"]
-        assert core.scheduler.pinned_waiting(3) == 0
+        assert not core.scheduler.has_pinned(3)
 
     def test_a_cancelled_task_does_not_wait_for_its_tile(self):
         core = Core(tiles=4, depth=1)
         core.submit(tile=3)
         core.submit(tile=3)
         core.cancel(1)
-        assert core.scheduler.pinned_waiting(3) == 0
+        assert not core.scheduler.has_pinned(3)
         assert core.finish(0) == ["0 finished"]
 
     def test_a_tile_takes_its_pinned_tasks_first_and_then_those_whose_data_it_has(self):
@@ -521,9 +521,23 @@ class TestTilesOnDemand:
     def test_other_tiles_do_the_work_meanwhile(self):
         core = Core(tiles=2, on_demand=[0])
         assert core.submit() == ["run 0 on 1"]
-        assert core.submit() == ["run 1 on 1"]
         assert core.submit() == []
+        assert core.submit() == ["run 1 on 1"]
+        assert core.finish(0) == ["0 finished"]
+        assert core.finish(1) == ["1 finished", "run 2 on 1"]
+
+    def test_one_task_is_kept_for_it_that_would_be_second_elsewhere(self):
+        core = Core(tiles=3, on_demand=[0])
+        for _ in range(3):
+            core.submit()
         assert core.tell(TileOpened(0)) == ["run 2 on 0"]
+        assert sorted(core.tile.values()) == [0, 1, 2]
+
+    def test_but_not_from_a_tile_that_has_run_out_of_work(self):
+        core = Core(tiles=2, on_demand=[0])
+        core.submit()
+        core.submit()
+        assert core.finish(0) == ["0 finished", "run 1 on 1"]
 
 
 class TestValues:

@@ -496,6 +496,66 @@ def test_work_goes_on_while_the_script_computes():
         assert futures[-1].result()[0] == 20
 
 
+class Scripted(Host):
+    """Rank 0's tile shares the script's thread, as with arrays that only one thread may touch."""
+
+    background = False
+
+
+def thread():
+    return threading.get_ident()
+
+
+WAYS_TO_WAIT = {
+    "result": lambda s, future: future.result(),
+    "exception": lambda s, future: future.exception(),
+    "numpy": lambda s, future: future.numpy(),
+    "wait": lambda s, future: cf.wait([future]),
+    "as_completed": lambda s, future: list(cf.as_completed([future])),
+    "map": lambda s, future: list(s.map(abs, [1])),
+    "gather": lambda s, future: s.gather([future]),
+    "shutdown": lambda s, future: s.shutdown(),
+    "done": lambda s, future: any(future.done() for _ in range(1000)),
+}
+
+
+@pytest.mark.parametrize("wait", WAYS_TO_WAIT.values(), ids=WAYS_TO_WAIT)
+def test_a_tile_that_shares_the_scripts_thread_works_while_that_waits(wait):
+    notes = Notes()
+    with Run(1, backend=Scripted) as run:
+        future = run.s.submit(lambda: notes.add(thread()))
+        assert notes.all == []
+        wait(run.s, future)
+        assert future.done()
+        assert notes.all == [thread()]
+
+
+def test_what_others_can_do_is_done_while_the_script_computes():
+    with Run(1, 1, backend=Scripted) as run, Gate() as gate:
+        assert run.on(1).submit(where).result() == (1, 1)  # so the script has waited, and that is over
+        others = [run.s.submit(gate.hold, [i]) for i in range(8)]
+        own = run.on(0).submit(where)
+        ended = threading.Semaphore(0)
+        for future in others:
+            cf.Future.add_done_callback(future, lambda f: ended.release())
+        gate.open()
+        for _ in others:
+            assert ended.acquire(timeout=PATIENCE / 3), "rank 1 has not done it all by itself"
+        assert not cf.Future.done(own)
+        assert own.result() == (0, 0)
+
+
+def test_one_thread_may_wait_for_several_runs_that_share_it():
+    with Run(1, backend=Scripted) as a, Run(1, backend=Scripted) as b, Run(1, 1) as c:
+        futures = [run.s.submit(where) for run in (a, b, c)]
+        futures += [run.s.submit(where, future) for run, future in zip((a, b, c), futures, strict=True)]
+        assert cf.wait(futures, timeout=PATIENCE).not_done == set()
+        with Gate() as gate:
+            late, soon = c.s.submit(gate.hold), a.s.submit(where)
+            assert cf.wait([late, soon], return_when=cf.FIRST_COMPLETED).done == {soon}
+            assert cf.wait([late, soon], timeout=0.01).not_done == {late}
+
+
 def test_stop_while_a_rank_is_busy():
     run = Run(1, 1, 2)
     with Gate() as gate:
@@ -653,7 +713,7 @@ def outcome(future):
 
 
 @settings(
-    max_examples=80,
+    max_examples=120,
     derandomize=True,
     database=None,
     deadline=None,
@@ -665,11 +725,12 @@ def outcome(future):
     depth=st.integers(1, 3),
     plan=st.lists(tasks, min_size=1, max_size=25),
     drop=st.booleans(),
+    backend=st.sampled_from([Host, Scripted, Private]),
 )
-def test_any_graph_comes_to_what_it_comes_to_in_sequence(tiles, depth, plan, drop):
+def test_any_graph_comes_to_what_it_comes_to_in_sequence(tiles, depth, plan, drop, backend):
     graph = [(task, [i % number for i in task.inputs] if number else []) for number, task in enumerate(plan)]
     outcomes = expected(graph)
-    with Run(*tiles, depth=depth) as run:
+    with Run(*tiles, depth=depth, backend=backend) as run:
         futures = []
         for number, (task, sources) in enumerate(graph):
             view = run.s.options(
