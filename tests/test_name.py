@@ -259,7 +259,8 @@ class TestPublicNames:
 
     def test_no_submodule_has_the_name_of_one(self, from_wheel: Installed) -> None:
         """Importing it would cover the public name."""
-        program = "import sched, pkgutil; print({m.name for m in pkgutil.iter_modules(sched.__path__)} & {*dir(sched)})"
+        submodules = "{m.name for m in pkgutil.iter_modules(sched.__path__)}"
+        program = f"import sched, pkgutil; print({submodules} & {{*dir(sched)}})"
         assert from_wheel.python(program) == "set()"
 
     def test_xp_is_asked_for_at_each_access(self, from_wheel: Installed) -> None:

@@ -143,14 +143,17 @@ class Policy:
         for heap in (pinned, beside, self._oldest):
             if not heap or not _settle_top(heap, ready=True):
                 continue
-            if heap is self._oldest and self._load[tile]:  # it has a task to run, so only what costs nobody
-                if len(heap) <= len(self._resting) or not _is_light(heap[0][1]):
-                    continue
+            if heap is self._oldest and self._load[tile] and not self._may_be_second(heap):
+                continue
             if best is None or heap[0][0][0] < best[0][0][0]:
                 best = heap
         if best is None:
             return None
         return self._nearest(best, tile, ready=True) if best is beside else heappop(best)[1]
+
+    def _may_be_second(self, heap: _Heap) -> bool:
+        """Whether a tile that has a task may take the first of these: is it light, and nobody's who rests?"""
+        return len(heap) > len(self._resting) and _is_light(heap[0][1])
 
     def pick_early(self, tile: TileId) -> Task | None:
         """Choose the next task that a tile takes ahead, if it has room for one."""
