@@ -47,10 +47,11 @@ class Future(driver.Future):
             TimeoutError: It was not there in time (`concurrent.futures.TimeoutError`).
             CancelledError: The task was cancelled.
             DependencyError: It was not run, because a task whose value it takes failed.
+            UsageError: It is a task that waits. Give it the future as an argument.
             Exception: Whatever the task raised, with the remote traceback as its cause.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        self._engine.wait(super().done, timeout)
+        self._wait(timeout)
         value = super().result(0)
         if value is not ELSEWHERE:
             return value
@@ -63,7 +64,7 @@ class Future(driver.Future):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for the task to end; return what it raised, or None. Raises as `result` does otherwise."""
-        self._engine.wait(super().done, timeout)
+        self._wait(timeout)
         return super().exception(0)
 
     def done(self) -> bool:
@@ -89,6 +90,13 @@ class Future(driver.Future):
         loop = asyncio and asyncio._get_running_loop()
         if loop is not None and not super().done():
             self._engine.lend(loop)
+
+    def _wait(self, timeout: float | None) -> None:
+        if super().done():
+            return
+        if running.get() is not None:  # it might wait for a task that is to run on its own tile
+            raise UsageError("a task cannot wait for another: give it the future as an argument")
+        self._engine.wait(super().done, timeout)
 
 
 class Scheduler(concurrent.futures.Executor):

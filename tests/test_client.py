@@ -861,6 +861,21 @@ def test_a_task_cannot_submit_tasks_by_a_scheduler_that_it_finds(s, monkeypatch,
         s.submit(submit_elsewhere, how).result()
 
 
+def wait_elsewhere(how):
+    return getattr(ELSEWHERE, how)()
+
+
+def test_a_task_cannot_wait_for_a_future_that_it_finds(s, gate, monkeypatch):
+    held = s.options(tile=0).submit(gate.hold, 5)
+    monkeypatch.setattr("tests.test_client.ELSEWHERE", held)
+    for how in ("result", "exception", "numpy"):
+        with pytest.raises(sched.UsageError, match="give it the future as an argument"):
+            s.options(tile=1).submit(wait_elsewhere, how).result()
+    gate.open()
+    assert held.result() == 5
+    assert s.submit(wait_elsewhere, "result").result() == 5
+
+
 # -- cancelling, callbacks, waiting --------------------------------------------------------------------
 
 

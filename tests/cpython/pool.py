@@ -15,8 +15,8 @@ import sched
 HOME = "test.test_concurrent_futures"
 
 MISSING = (
-    "neither this Python nor Debian's has test.test_concurrent_futures: install a Python with its own tests, "
-    "or (`apt install libpython3.11-testsuite`, or whichever version your Debian has) Debian's"
+    "neither this Python nor Debian's comes with test.test_concurrent_futures: on Debian, "
+    "`apt install libpython3.11-testsuite` (or whatever its version of Python is) brings it"
 )
 
 

@@ -2,7 +2,7 @@
 
 Its test classes are mixins that take the kind of executor from an attribute; here that is `pool.pool`.
 Those for thread and process pools are used as well, since most of what sets the two apart is neither.
-What cannot apply is in one table, with the reason. Left out as a whole: `FutureTest`, which tests
+What cannot apply is in one table, with the reason. Left out as a whole: `FutureTests`, which test
 `concurrent.futures.Future` by itself, and the deadlocks of process pools.
 """
 
