@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from sched.ambient import current as current, tile as tile, tiles as tiles
-    from sched.client import Future as Future, Scheduler as Scheduler, local as local
+    from sched.client import Scheduler as Scheduler, local as local
     from sched.cpython import Event as Event, scheduler as scheduler
     from sched.errors import (
         DependencyError as DependencyError,
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
         SchedError as SchedError,
         UsageError as UsageError,
     )
+    from sched.future import Future as Future
 
     xp: ModuleType
 
 _HOME = {
-    "Future": "client",
+    "Future": "future",
     "Scheduler": "client",
     "local": "client",
     "current": "ambient",

@@ -17,7 +17,8 @@ __all__ = ["current", "tile", "tiles", "xp"]
 
 def tiles() -> tuple[Tile, ...]:
     """List this rank's tiles: one under `mpiexec -n 12`, all of them in a single process."""
-    return session.engine().tiles
+    task = running.get()
+    return (task._backend if task is not None else session.engine().backend).tiles
 
 
 def tile(index: int) -> AbstractContextManager[Tile]:

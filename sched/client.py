@@ -1,102 +1,23 @@
-"""What the script sees: `Scheduler`, an executor of the standard kind, its `Future`, and `local`."""
+"""What the script sees: `Scheduler`, an executor of the standard kind, and `local`."""
 
 import concurrent.futures
 import itertools
-import sys
-import threading
+import operator
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from sched.errors import RequestError, UsageError
+from sched.future import Future, bring
 from sched.model import Ref
 from sched.runtime import driver, session, start
 from sched.runtime.current import running
 from sched.runtime.driver import Options, Order, Owner
-from sched.runtime.engine import ELSEWHERE, Engine
-from sched.runtime.packing import revive
-
-TURN = 0.001
-"""Seconds for which one of several engines is lent the thread that waits for futures of all of them."""
-
+from sched.runtime.engine import Engine
 
 TOGETHER = 32
 """How many values `map` asks for at a time, and at most how many calls it then submits."""
-
-
-class Future(driver.Future):
-    """The result of a task, wherever it lies. A `concurrent.futures.Future` in every respect.
-
-    As an argument of another task it stands for the value. Dropping it frees the value on its tile.
-    """
-
-    def __init__(self, ref: Ref, released: "deque[Ref]", engine: Engine) -> None:
-        super().__init__(ref, released)
-        self.packer = engine.packer
-        self._engine = engine
-        self._waiters = _Waiters(engine)
-
-    def result(self, timeout: float | None = None) -> Any:
-        """Wait for the value and return it, its arrays on the caller's own tile.
-
-        Args:
-            timeout: seconds, or None for as long as it takes.
-
-        Raises:
-            TimeoutError: It was not there in time (`concurrent.futures.TimeoutError`).
-            CancelledError: The task was cancelled.
-            DependencyError: It was not run, because a task whose value it takes failed.
-            UsageError: It is a task that waits. Give it the future as an argument.
-            Exception: Whatever the task raised, with the remote traceback as its cause.
-        """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        self._wait(timeout)
-        value = super().result(0)
-        if value is not ELSEWHERE:
-            return value
-        _bring(self._engine, [self], deadline)
-        return self._engine.value(self.ref, self._engine.home)
-
-    def numpy(self, timeout: float | None = None) -> Any:
-        """Like `result`, but return a copy with NumPy arrays in the place of a tile's."""
-        return self._engine.packer.to_numpy(self.result(timeout))
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait for the task to end; return what it raised, or None. Raises as `result` does otherwise."""
-        self._wait(timeout)
-        return super().exception(0)
-
-    def done(self) -> bool:
-        """Tell whether the task has ended. Lends the scheduler a moment, so it may be polled."""
-        if not super().done() and not self._engine.closed:
-            self._engine.poke()
-        return super().done()
-
-    def cancel(self) -> bool:
-        """Cancel the task if it has no tile yet; tell whether it is cancelled."""
-        if not super().done():
-            self._engine.cancel(self)
-        return self.cancelled()
-
-    def lies_elsewhere(self) -> bool:
-        """Tell whether the task has a value, and that is neither here nor small."""
-        return super().done() and self._result is ELSEWHERE and not self._engine.is_here(self.ref)
-
-    def add_done_callback(self, fn: Callable[[Any], object]) -> None:
-        """Call `fn` with this future when it is done. It may run in any thread of this process."""
-        super().add_done_callback(fn)
-        asyncio: Any = sys.modules.get("asyncio")
-        loop = asyncio and asyncio._get_running_loop()
-        if loop is not None and not super().done():
-            self._engine.lend(loop)
-
-    def _wait(self, timeout: float | None) -> None:
-        if super().done():
-            return
-        if running.get() is not None:  # it might wait for a task that is to run on its own tile
-            raise UsageError("a task cannot wait for another: give it the future as an argument")
-        self._engine.wait(super().done, timeout)
 
 
 class Scheduler(concurrent.futures.Executor):
@@ -152,8 +73,10 @@ class Scheduler(concurrent.futures.Executor):
             RequestError: There is no such tile, or `retries` is negative.
             TypeError: An option is of the wrong type.
         """
-        if tile is not None and (not isinstance(tile, int) or isinstance(tile, bool)):
-            raise TypeError(f"tile={tile!r} is not a tile's number")
+        if tile is not None:
+            if isinstance(tile, bool) or not hasattr(tile, "__index__"):
+                raise TypeError(f"tile={tile!r} is not a tile's number")
+            tile = operator.index(tile)
         if near is not None:
             self._check_own(near)
         if name is not None and not isinstance(name, str):
@@ -171,7 +94,9 @@ class Scheduler(concurrent.futures.Executor):
         """Schedule `fn(*args, **kwargs)` on a tile.
 
         Futures among the arguments, also inside containers and objects, stand for their values, which
-        do not pass through the script. The other arguments are copied now.
+        do not pass through the script. The other arguments are copied now. The function is copied when it
+        is first submitted, and again if a name that it uses stands for another object since; what is
+        changed in place, or in functions that it calls, is not noticed.
 
         Returns:
             Its future.
@@ -236,7 +161,7 @@ class Scheduler(concurrent.futures.Executor):
             error = future.exception()
             if error is not None:
                 raise error
-        _bring(self._engine, [future for future in waiting if future.lies_elsewhere()], None)
+        bring(self._engine, [future for future in waiting if future.lies_elsewhere()], None)
         values = [future.result() for future in waiting]
         if to == "host":
             values = [self._engine.packer.to_numpy(value) for value in values]
@@ -308,8 +233,7 @@ class Scheduler(concurrent.futures.Executor):
             room = 0 if buffersize is None else buffersize - len(waiting)
             if room and (room >= TOGETHER or 4 * room >= len(waiting)):
                 waiting.extend(self._submit_many(options, fn, itertools.islice(calls, room)))
-            if not self._engine.closed:
-                self._engine.want([])  # nothing is wanted, but with that it hears that the future is gone
+            self._engine.tidy()
             return value
 
         def results() -> Iterator[Any]:
@@ -325,7 +249,8 @@ class Scheduler(concurrent.futures.Executor):
     def _order(self, options: Options, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Order:
         function = self._driver.functions.get(fn)
         arguments, inputs = self._engine.packer.pack_call(args, kwargs)
-        name = options.name or getattr(fn, "__qualname__", None) or type(fn).__qualname__
+        inner = getattr(fn, "func", fn)  # of a partial
+        name = options.name or getattr(inner, "__qualname__", None) or type(fn).__qualname__
         return Order(function, arguments, inputs, options, name)
 
     def _make(self, ref: Ref, released: "deque[Ref]") -> Future:
@@ -390,67 +315,8 @@ def local(tiles: int | None = None, *, device: str = "auto", depth: int = 2) -> 
     return Scheduler(engine=session.own(start.local(settings)))
 
 
-def _bring(engine: Engine, futures: list[Future], deadline: float | None) -> None:
-    """Let values that are done come to this rank, and wait for them.
-
-    Raises:
-        TimeoutError: One was not here in time.
-        Exception: Why one cannot come.
-    """
-    if not engine.closed:
-        engine.want([future.ref for future in futures])
-    elif not all(engine.is_here(future.ref) for future in futures):
-        raise UsageError("the run has ended, and with it the values on its tiles: take them before shutdown")
-    for future in futures:
-        left = None if deadline is None else deadline - time.monotonic()
-        if not engine.wait(lambda ref=future.ref: engine.is_here(ref), left):  # type: ignore[misc]
-            raise concurrent.futures.TimeoutError
-        fault = engine.fault(future.ref)
-        if fault is not None:
-            raise revive(fault)
-
-
 def _check_script() -> None:
     if running.get() is not None:
         raise UsageError(
             "a task cannot submit tasks: return what is needed, and submit the next tasks in the script"
         )
-
-
-class _Waiters(list[Any]):
-    """Whoever waits for a future by `concurrent.futures.wait` or `as_completed`.
-
-    Those wait on an event. If the tiles need the waiting thread (the script's may be the one that has to
-    run the task that it waits for), it is exchanged for an event that lends the thread to the scheduler.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__()
-        self._engine = engine
-
-    def append(self, waiter: Any) -> None:
-        assert self._engine.driver is not None
-        alone = len(self._engine.tiles) == len(self._engine.driver.ranks)
-        if not (alone and self._engine.backend.background):
-            if not isinstance(waiter.event, _LendingEvent):
-                waiter.event = _LendingEvent()
-            waiter.event.engines[self._engine] = None
-        super().append(waiter)
-
-
-class _LendingEvent(threading.Event):
-    """An event whose waiting thread serves the engines of all futures that it waits for, in turn."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.engines: dict[Engine, None] = {}
-
-    def wait(self, timeout: float | None = None) -> bool:
-        deadline = None if timeout is None else time.monotonic() + timeout
-        engines = list(self.engines)
-        while not self.is_set() and (deadline is None or time.monotonic() < deadline):
-            for engine in engines:
-                left = None if deadline is None else deadline - time.monotonic()
-                turn = left if len(engines) == 1 else TURN if left is None else min(left, TURN)
-                engine.wait(self.is_set, turn)
-        return self.is_set()

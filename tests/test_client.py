@@ -651,12 +651,12 @@ def test_errors_call_a_task_by_its_name(s):
         "fail": s.submit(fail),
         "builtin_method": s.submit("abc".index, "x"),
         "Counter.up": s.submit(Counter(1).up, "x"),
-        "partial": s.submit(functools.partial(fail)),
+        "fail ": s.submit(functools.partial(fail)),
     }
     for name, future in names.items():
         if name == "builtin_method":
             name = "str.index"
-        assert str(future.exception().__cause__).strip().startswith(f"### {name} (task ")
+        assert str(future.exception().__cause__).strip().startswith(f"### {name.strip()} (task ")
 
 
 def test_options_that_can_never_be_had_are_refused_with_the_numbers(s):
@@ -1259,3 +1259,27 @@ def test_a_number_of_tiles_that_is_none_is_refused(run, monkeypatch):
     monkeypatch.setenv("SCHED_TILES", "many")
     with pytest.raises(sched.RequestError, match="SCHED_TILES='many' is not a number of tiles"):
         sched.Scheduler()
+
+
+def test_a_value_that_nobody_names_goes_at_once(s):
+    """Not only when the script next says something to the scheduler."""
+    future = s.submit(Tree, 1)
+    gone = weakref.ref(future.result())
+    del future
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_finaliser_may_submit(s):
+    """It runs when a value is let go of, wherever that is; the scheduler's own lock must not be held then."""
+    future, done = s.submit(Tree, 1), []
+    weakref.finalize(future.result(), lambda: done.append(s.submit(abs, -1)))
+    del future
+    gc.collect()
+    s.submit(abs, -2).result()
+    assert done[0].result() == 1
+
+
+def test_tiles_in_a_task_are_those_it_runs_on():
+    with sched.local(tiles=3, device="host") as three:
+        assert three.submit(lambda: len(sched.tiles())).result() == 3

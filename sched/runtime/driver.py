@@ -89,6 +89,7 @@ class Ending(NamedTuple):
     """What a future is to be told: a small value, an exception, or neither (the value lies on a tile)."""
 
     future: Future
+    owner: "Owner"
     outcome: Outcome
     small: Packed | None
     error: BaseException | None
@@ -185,9 +186,10 @@ class Driver:
         """Whether every task has ended."""
         return not self._records
 
-    def cancel(self, future: Future) -> None:
-        """Ask that a task be not run. If it is granted, its future is among `settled`."""
+    def cancel(self, future: Future) -> bool:
+        """Ask that a task be not run; tell whether it has ended. Its future is then among `settled`."""
         self._handle(CancelRequested(future.ref))
+        return future.ref not in self._records
 
     def cancel_all(self, owner: Owner) -> None:
         """Ask it for all tasks of an owner."""
@@ -252,11 +254,10 @@ class Driver:
                     self._deliver(rank, Drop(ref))
                 case Settle(task, outcome, cause):
                     record = self._records.pop(task)
-                    record.owner.outstanding -= 1
                     error = None
                     if outcome is not Outcome.FINISHED:
                         error = self._blame(task, record, outcome, cause, blame)
-                    self.settled.append(Ending(record.future, outcome, small, error))
+                    self.settled.append(Ending(record.future, record.owner, outcome, small, error))
                 case _:
                     assert_never(action)
 

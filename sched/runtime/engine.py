@@ -108,13 +108,14 @@ class Engine:
         self._notify()
         return futures
 
-    def cancel(self, future: Future) -> None:
-        """Ask that a task be not run."""
+    def cancel(self, future: Future) -> bool:
+        """Ask that a task be not run; tell whether it has ended, which its future may hear a moment later."""
         assert self.driver is not None
         with self._lock:
-            self.driver.cancel(future)
+            ended = self.driver.cancel(future)
             self._carry_out()
         self._notify()
+        return ended
 
     def cancel_all(self, owner: Owner) -> None:
         """Ask it for every task of one `Scheduler`."""
@@ -131,6 +132,16 @@ class Engine:
             for ref in refs:
                 self.driver.want(ref)
             self._carry_out()
+        self._notify()
+
+    def tidy(self) -> None:
+        """Let go of values that the script has dropped, unless somebody is at it, or about to be."""
+        if not self.closed and self._lock.acquire(blocking=False):
+            try:
+                self._carry_out()
+            finally:
+                self._lock.release()
+            self._worker.dropped.clear()
 
     def is_here(self, ref: Ref) -> bool:
         """Tell whether a value (or the news that it cannot come) is on this rank."""
@@ -373,17 +384,25 @@ class Engine:
             bell.notify()
 
     def _notify(self) -> bool:
-        """Tell futures how they ended. Without the lock, since their callbacks may do anything."""
+        """Tell futures how they ended, and let go of what was dropped.
+
+        Without the lock, since the script's callbacks and finalisers may do anything.
+        """
+        self._worker.dropped.clear()
         if self.driver is None or not self.driver.settled:
             return False
-        settled = self.driver.settled
+        settled, told = self.driver.settled, []
         while settled:
             try:
                 ending = settled.popleft()
             except IndexError:  # another thread was quicker
                 break
             self._end(ending)
+            told.append(ending.owner)
+            del ending
         with self._changed:
+            for owner in told:
+                owner.outstanding -= 1
             self._changed.notify_all()
         return True
 

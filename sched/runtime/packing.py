@@ -149,14 +149,25 @@ class Packer:
         """Make a value on a tile, or with its arrays in the host's memory where `tile` is None."""
         return self._loads(packed.header, packed.buffers, tile, None)
 
-    def adopt(self, value: Any, tile: Tile) -> Any:
+    def adopt(self, value: Any, tile: Tile, *, moved: bool = False) -> Any:
         """Return the value such that its arrays mix with others of the tile.
 
-        Looks into tuples, lists and dicts, and makes new ones only where an array has to change.
+        Looks into tuples, lists and dicts, and makes new ones only where an array has to change. Other
+        objects may hold arrays where nobody can see them, so if the value comes from another tile of this
+        process (`moved`) they are copied to this one, as they would be to another rank.
         """
+        if tile.queue is None or type(value) in _PLAIN:
+            return value
         if self._backend.is_array(value):
             return self._backend.rebind(value, tile)
-        return _map(lambda item: self.adopt(item, tile), value)
+        if type(value) in (list, dict) or isinstance(value, tuple):
+            return _map(lambda item: self.adopt(item, tile, moved=moved), value)
+        if moved and not isinstance(value, _numpy("ndarray") + _numpy("generic")):
+            try:
+                return self.unpack(self.pack(value), tile)
+            except Exception:  # it cannot be copied, so the task gets it as it is
+                return value
+        return value
 
     def to_numpy(self, value: Any) -> Any:
         """Return a copy of the value with NumPy arrays in the place of a tile's."""

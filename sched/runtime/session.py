@@ -3,6 +3,7 @@
 import atexit
 import os
 import threading
+import weakref
 
 from launch.ranks import find
 from sched.backends.base import settle_at
@@ -12,6 +13,7 @@ from sched.runtime.engine import Engine
 
 _lock = threading.Lock()
 _engine: Engine | None = None
+_owned: "weakref.WeakSet[Engine]" = weakref.WeakSet()
 
 
 def use(engine: Engine | None) -> None:
@@ -43,7 +45,7 @@ def engine() -> Engine:
 
 def own(engine: Engine) -> Engine:
     """See that an engine finishes its tasks when the interpreter ends, as every executor does."""
-    atexit.register(_end, engine)
+    _owned.add(engine)
     return engine
 
 
@@ -57,7 +59,9 @@ def _tiles() -> int | None:
         raise RequestError(f"SCHED_TILES={text!r} is not a number of tiles") from None
 
 
-def _end(engine: Engine) -> None:
-    if not engine.closed:
-        engine.wait(engine.idle)
-        engine.close(0)
+@atexit.register
+def _end() -> None:
+    for engine in list(_owned):
+        if not engine.closed:
+            engine.wait(engine.idle)
+            engine.close(0)

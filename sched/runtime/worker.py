@@ -54,6 +54,7 @@ class Slot:
         "packed",
         "state",
         "targets",
+        "tile",
         "unsendable",
         "unsent",
         "value",
@@ -65,6 +66,7 @@ class Slot:
         self.state = State.EMPTY
         self.value: Any = None
         self.has_value = False
+        self.tile: Tile | None = None
         self.packed: Packed | None = None
         self.cause: TaskId | None = None
         self.fault: Fault | None = None
@@ -106,6 +108,8 @@ class Worker:
     ) -> None:
         self.packer = Packer(backend)
         self.stopped: int | None = None
+        # What is let go of. Emptied without the lock: a finaliser of the user's may run then.
+        self.dropped: deque[object] = deque()
         self._rank = rank
         self._backend = backend
         self._tiles: dict[TileId, Tile] = {tile.id: tile for tile in backend.tiles}
@@ -142,7 +146,7 @@ class Worker:
             case Forget(function):
                 del self._functions[function]
                 for tile in self._tiles:
-                    self._loaded.pop((function, tile), None)
+                    self.dropped.append(self._loaded.pop((function, tile), None))
             case Stop(status):
                 self.stopped = status
             case _:
@@ -189,7 +193,7 @@ class Worker:
                 del args, kwargs
                 self._backend.finish(tile)
                 slot = self._slots[order.task]
-                slot.value, slot.has_value = value, True
+                slot.value, slot.tile, slot.has_value = value, tile, True
                 if slot.targets:
                     self._pack(slot)
                 call.nbytes = nbytes(value)
@@ -227,9 +231,11 @@ class Worker:
         slot = self._slots[ref]
         packed = slot.packed
         if not slot.has_value and packed is not None:
-            slot.value = self.packer.unpack(packed, tile)
+            slot.value, slot.tile = self.packer.unpack(packed, tile), tile
             slot.has_value, slot.packed = True, None
-        return slot.value if tile is None else self.packer.adopt(slot.value, tile)
+        return (
+            slot.value if tile is None else self.packer.adopt(slot.value, tile, moved=tile is not slot.tile)
+        )
 
     def outgoing(self, may_pack: bool) -> Sequence[tuple[RankId, Value]]:
         """Take the values that can be sent now.
@@ -312,7 +318,7 @@ class Worker:
         if slot.state is State.EMPTY or slot.unsent:
             slot.dropped = True
         else:
-            del self._slots[ref]
+            self.dropped.append(self._slots.pop(ref))
 
     def _pack(self, slot: Slot) -> None:
         try:

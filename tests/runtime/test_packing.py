@@ -374,13 +374,14 @@ def test_what_a_tile_already_has_is_left_as_it_is(place):
 
 
 @pytest.mark.sycl
-@pytest.mark.parametrize("container", ["list", "tuple", "dict", "nested", "namedtuple"])
+@pytest.mark.parametrize("container", CONTAINERS)
 def test_arrays_in_containers_come_to_another_tile_of_the_process(cpu, container):
     put, find = CONTAINERS[container]
     value = put(cpu.make(grid()))
-    came = cpu.packer.adopt(value, cpu.other)
+    came = cpu.packer.adopt(value, cpu.other, moved=True)
     assert type(came) is type(value)
     assert cpu.same(find(came), grid())
+    assert find(came).sycl_queue == cpu.other.queue
     assert find(value).sycl_queue == cpu.tile.queue, "the value itself must not change"
 
 
