@@ -11,7 +11,7 @@ import sys
 import traceback
 import types
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from sched import __version__
 
@@ -26,13 +26,13 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return the exit status."""
     options = _parser().parse_args(argv)
-    from launch.binding import BindingError
     from sched.errors import SchedError
     from sched.runtime.start import say
+    from sched.siblings import binding
 
     try:
         status: int = options.command(options)
-    except (SchedError, BindingError) as error:
+    except (SchedError, binding.BindingError) as error:
         if _speaks_for_all():
             say(str(error))
         return CANNOT_BEGIN
@@ -41,12 +41,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Run a job on every tile of the run."""
-    from launch.ranks import find
     from sched.errors import RequestError
     from sched.runtime import session, start
+    from sched.siblings import ranks
 
     settings = _settings(options)
-    world = find(os.environ)
+    world = ranks.find(os.environ)
     if world.launcher is None or world.size == 1:
         source = _read(options.job)
         if source is None:
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         engine = started
         if engine.driver is None:
             session.use(engine)
-            sys.path.insert(0, os.path.dirname(os.path.abspath(options.job)))
+            sys.path.insert(0, os.path.dirname(os.path.realpath(options.job)))
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all ranks, and rank 0 decides
             engine.serve()
             engine.close(0, grace=60.0)
@@ -73,11 +73,15 @@ def run(options: argparse.Namespace) -> int:
             engine.finish(CANNOT_BEGIN)
             return CANNOT_BEGIN
     session.use(engine)
+    pid = os.getpid()
+    status = _run_job(options.job, source, options.args, engine)
+    if os.getpid() != pid:  # a child that the job forked; the run is its parent's
+        os._exit(status)
     try:
-        status = _run_job(options.job, source, options.args, engine)
         engine.finish(status)
+    except KeyboardInterrupt:  # the second: at once
+        engine.abort(INTERRUPTED)
     except BaseException:
-        # A second Ctrl-C, or a bug. Whatever it is, the other ranks must not wait for this one.
         traceback.print_exc()
         engine.abort()
     return status
@@ -87,7 +91,7 @@ def _run_job(path: str, source: bytes, args: Sequence[str], engine: "Engine") ->
     """Run the script as `__main__`, as `python` itself would; return its exit status."""
     sys.argv = [path, *args]
     path = os.path.abspath(path)
-    sys.path.insert(0, os.path.dirname(path))
+    sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
     module = types.ModuleType("__main__")
     module.__file__ = path
     sys.modules["__main__"] = module
@@ -119,12 +123,12 @@ def _run_job(path: str, source: bytes, args: Sequence[str], engine: "Engine") ->
 
 def _speaks_for_all() -> bool:
     """Whether this is the rank whose word is enough, where all ranks have the same to say."""
-    from launch.binding import BindingError
-    from launch.ranks import find
+    from sched.siblings import binding, ranks
 
     try:
-        return find(os.environ).rank in (None, 0)
-    except BindingError:  # its message is what is to be said
+        world = ranks.find(os.environ)
+        return world.rank in (None, 0) or world.local_rank == 0
+    except binding.BindingError:  # its message is what is to be said
         return True
 
 
@@ -153,8 +157,16 @@ def _settings(options: argparse.Namespace) -> "Settings":
     )
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong once, not from every rank."""
+        if _speaks_for_all():
+            super().error(message)
+        raise SystemExit(CANNOT_BEGIN)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="sched", description="Run a Python script's array tasks on every GPU tile of a node, or of many."
     )
     parser.add_argument("--version", action="version", version=f"tilesched {__version__}")

@@ -157,10 +157,12 @@ class Scheduler(concurrent.futures.Executor):
         waiting = list(futures)
         for future in waiting:
             self._check_own(future)
-        for future in waiting:
-            error = future.exception()
-            if error is not None:
+        error = next(filter(None, (future.exception() for future in waiting)), None)
+        if error is not None:
+            try:
                 raise error
+            finally:
+                del waiting, future, error  # its traceback must not keep them alive
         bring(self._engine, [future for future in waiting if future.lies_elsewhere()], None)
         values = [future.result() for future in waiting]
         if to == "host":
@@ -221,15 +223,16 @@ class Scheduler(concurrent.futures.Executor):
         calls = zip(*iterables, strict=False)
         waiting = deque(self._submit_many(options, fn, itertools.islice(calls, buffersize)))
 
+        def left() -> float | None:
+            return None if deadline is None else deadline - time.monotonic()
+
         def take() -> Any:
-            first = waiting[0]
-            left = None if deadline is None else deadline - time.monotonic()
-            if first.exception(left) is None and first.lies_elsewhere():
+            if waiting[0].exception(left()) is None and waiting[0].lies_elsewhere():
                 # One round trip for several, where each would take one.
                 some = itertools.islice(waiting, TOGETHER)
                 self._engine.want([future.ref for future in some if future.lies_elsewhere()])
-            value = first.result(left)
-            del waiting[0], first
+            value = waiting[0].result(left())
+            del waiting[0]
             room = 0 if buffersize is None else buffersize - len(waiting)
             if room and (room >= TOGETHER or 4 * room >= len(waiting)):
                 waiting.extend(self._submit_many(options, fn, itertools.islice(calls, room)))
@@ -241,8 +244,9 @@ class Scheduler(concurrent.futures.Executor):
                 while waiting:
                     yield take()  # with no name: what is yielded belongs to the caller alone
             finally:
-                for future in waiting:
-                    future.cancel()
+                # The garbage collector may be here, inside anything: so this only leaves word.
+                self._engine.abandon([future.ref for future in waiting])
+                waiting.clear()
 
         return results()
 

@@ -45,21 +45,32 @@ class Future(driver.Future):
             Exception: Whatever the task raised, with the remote traceback as its cause.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        self._wait(timeout)
-        value = super().result(0)
-        if value is not ELSEWHERE:
-            return value
-        bring(self._engine, [self], deadline)
-        return self._engine.value(self.ref, self._engine.home)
+        try:
+            self._wait(timeout)
+            value = super().result(0)
+            if value is not ELSEWHERE:
+                return value
+            bring(self._engine, [self], deadline)
+            return self._engine.value(self.ref, self._engine.home)
+        finally:
+            del self  # or else an exception's traceback would keep its own future alive
 
     def numpy(self, timeout: float | None = None) -> Any:
         """Like `result`, but return a copy with NumPy arrays in the place of a tile's."""
         return self._engine.packer.to_numpy(self.result(timeout))
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait for the task to end; return what it raised, or None. Raises as `result` does otherwise."""
-        self._wait(timeout)
-        return super().exception(0)
+        """Wait for the task to end, and return what it raised, or None.
+
+        Raises:
+            TimeoutError: It has not ended in time.
+            CancelledError: The task was cancelled.
+        """
+        try:
+            self._wait(timeout)
+            return super().exception(0)
+        finally:
+            del self
 
     def done(self) -> bool:
         """Tell whether the task has ended. Lends the scheduler a moment, so it may be polled."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sched.backends.base import Backend
+from sched.backends.base import Backend as Backend
 from sched.errors import DeviceError, RequestError
 from sched.model import RankId
 

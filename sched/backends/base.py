@@ -57,8 +57,13 @@ class Backend(Protocol):
     def is_array(self, value: object) -> bool:
         """Tell whether this is an array that lies on a tile, and not simply in the host's memory."""
 
-    def to_host(self, array: Any) -> Any:
-        """Return a NumPy array of the same value, once it is computed. It may share memory: only read it."""
+    def to_host(self, array: Any, *, computed: bool = False) -> Any:
+        """Return a NumPy array of the same value, once it is computed. It may share memory: only read it.
+
+        Args:
+            computed: `finish` has been called since the array was made on one of the tiles, so there is
+                nothing to wait for, and least of all for what runs there now.
+        """
 
     def from_host(self, array: Any, tile: Tile) -> Any:
         """Return a new array on the tile with the value of a NumPy array."""

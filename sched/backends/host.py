@@ -25,7 +25,7 @@ class Host:
     def is_array(self, value: object) -> bool:
         return False
 
-    def to_host(self, array: Any) -> Any:
+    def to_host(self, array: Any, *, computed: bool = False) -> Any:
         return array
 
     def from_host(self, array: Any, tile: Tile) -> Any:

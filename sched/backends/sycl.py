@@ -15,6 +15,7 @@ Facts that shape it (dpctl 0.21 and 0.22, dpnp 0.19 and 0.20; seen on the OpenCL
 
 import ctypes
 import importlib.metadata
+import importlib.util
 import os
 from types import ModuleType
 from typing import Any
@@ -109,9 +110,10 @@ class Sycl:
     def is_array(self, value: object) -> bool:
         return isinstance(value, self.xp.ndarray)
 
-    def to_host(self, array: Any) -> Any:
+    def to_host(self, array: Any, *, computed: bool = False) -> Any:
         queue = array.sycl_queue
-        queue.wait()
+        if not (computed and any(queue == tile.queue for tile in self.tiles)):
+            queue.wait()
         if not queue.sycl_device.is_cpu:
             return self.xp.asnumpy(array)
         # No kernel and no copy.
@@ -137,6 +139,9 @@ class Sycl:
 def _dpctl() -> Any:
     try:
         import dpctl
+
+        if importlib.util.find_spec("dpnp") is None:
+            raise ImportError("dpnp")
     except ImportError as error:
         raise DeviceError(
             "this device needs dpctl and dpnp: load the module that brings them, "
@@ -178,11 +183,12 @@ def _follow_ambient_tile(dpnp: Any, queue: Any) -> None:
         return original(cls, device)
 
     device_type.create_device = classmethod(create_device)
-    device_type.follows_sched = True
     probe = Tile(TileId(-1), RankId(-1), "", "", queue=_dpctl().SyclQueue(queue.sycl_device))
     with base.on(probe):
         if dpnp.empty(0).sycl_queue != probe.queue:
+            device_type.create_device = classmethod(original)
             raise DeviceError(
                 f"dpnp {dpnp.__version__} does not make arrays where sched tells it to; "
                 "use a version that the README lists"
             )
+    device_type.follows_sched = True

@@ -5,6 +5,8 @@ their callbacks must run without the lock.
 """
 
 import concurrent.futures
+import functools
+import traceback
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
@@ -52,6 +54,17 @@ class Future(Handle, concurrent.futures.Future[Any]):
         self._released = released
         # Why it has no value: the name of the task that failed first, and its fault if it was not cancelled.
         self.blame: tuple[str, Fault | None] | None = None
+        self.before_callbacks: Callable[[], None] | None = None
+
+    def _invoke_callbacks(self) -> None:
+        """See that whoever counts tasks knows before a callback asks; and that none ends a thread of ours."""
+        if self.before_callbacks is not None:
+            self.before_callbacks()
+            self.before_callbacks = None
+        try:
+            super()._invoke_callbacks()  # type: ignore[misc]
+        except BaseException:  # SystemExit and its like; the others are logged there
+            traceback.print_exc()
 
     def note_cancelled(self) -> None:
         """Enter that it was cancelled, and tell everybody who waits."""
@@ -86,13 +99,16 @@ class Order(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """What a future is to be told: a small value, an exception, or neither (the value lies on a tile)."""
+    """What a future is to be told: a small value, an exception, or neither (the value lies on a tile).
+
+    The exception is made without the lock: the user's own code runs when it is unpickled.
+    """
 
     future: Future
     owner: "Owner"
     outcome: Outcome
     small: Packed | None
-    error: BaseException | None
+    make_error: Callable[[], BaseException] | None
 
 
 class _Record:
@@ -136,6 +152,7 @@ class Driver:
     ) -> None:
         self.functions = Functions(packer)
         self.released: deque[Ref] = deque()
+        self.unwanted: deque[Ref] = deque()
         self.settled: deque[Ending] = deque()
         self.ranks = tuple(ranks)
         self._core = Scheduler(ranks, depth=depth, on_demand=on_demand)
@@ -217,7 +234,9 @@ class Driver:
         return self._core.has_pinned(tile)
 
     def collect(self) -> None:
-        """Let go of values and functions that the script does not name any more."""
+        """Let go of values and functions that the script does not name any more, and of tasks."""
+        while self.unwanted:
+            self._handle(CancelRequested(self.unwanted.popleft()))
         while self.released:
             self._handle(Released(self.released.popleft()))
         forgotten = self.functions.forgotten
@@ -282,7 +301,7 @@ class Driver:
         outcome: Outcome,
         cause: TaskId | None,
         blame: _Blame,
-    ) -> BaseException | None:
+    ) -> Callable[[], BaseException] | None:
         """Find out why a task has no value, and remember it for those that will take it."""
         future = record.future
         self._failed[task] = future
@@ -301,5 +320,5 @@ class Driver:
         name, fault = found
         if cause is None:
             assert fault is not None
-            return revive(fault)
-        return dependent(record.order.name, fault, name)
+            return functools.partial(revive, fault)
+        return functools.partial(dependent, record.order.name, fault, name)

@@ -14,6 +14,8 @@ can freeze a process), and on rank 0 that is the script's own, since the script 
 `sycl` that tile takes no call while the script computes.
 """
 
+import contextlib
+import os
 import sys
 import threading
 import time
@@ -24,10 +26,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sched.backends.base import Backend, Tile
 from sched.core.actions import Outcome
+from sched.errors import RequestError, UsageError
 from sched.model import DRIVER, RankId, Ref, TileId
 from sched.runtime.driver import Driver, Ending, Future, Order, Owner
 from sched.runtime.messages import Broke, Done, Fault, Stop, ToDriver, ToRank, Value, decode, encode
-from sched.runtime.relief import Backoff, Relief
+from sched.runtime.relief import Backoff, Hungry, Relief
 from sched.runtime.worker import Call, State, Worker
 from sched.transport.base import Lane, Transport
 
@@ -38,7 +41,10 @@ LENT = 0.001
 """Seconds between two moments that an asyncio loop lends."""
 
 GRACE = 3.0
-"""Seconds that ranks are given to end by themselves."""
+"""Seconds that ranks are given to end by themselves when something went wrong."""
+
+PATIENCE = 60.0
+"""Seconds that they are given when all is well."""
 
 BUG = 70
 """Exit status after an error of our own (`EX_SOFTWARE`)."""
@@ -62,9 +68,13 @@ class Engine:
         self.tiles = backend.tiles
         self.home: Tile | None = self.tiles[0] if self.tiles else None
         self.closed = False
+        self.interrupted = False
+        self.pid = os.getpid()
         self._transport = transport
-        self._lock = threading.Lock()
+        # Re-entrant only so that it can be asked whether this thread holds it: see `_Section`.
+        self._lock: Any = threading.RLock()
         self._changed = threading.Condition(self._lock)
+        self._section = _Section(self._lock, self._bug)
         self._worker = Worker(self.rank, backend, self._tell, self._runnable)
         self.packer = self._worker.packer
         self._outbox: dict[RankId, list[ToRank | ToDriver]] = {}
@@ -76,7 +86,8 @@ class Engine:
         self._inline = () if threaded else tuple(tile.id for tile in self.tiles)
         self._bells = {t.id: threading.Condition(self._lock) for t in self.tiles} if threaded else {}
         on_demand = self._inline if scripted else ()
-        self._hand = threading.get_ident()
+        # Which tiles' calls a thread runs, also while it waits for something else.
+        self._hands: dict[int, tuple[TileId, ...]] = {threading.get_ident(): self._inline}
         self.driver: Driver | None = None
         if ranks is not None:
             self.driver = Driver(ranks, self.packer, self._deliver, depth=depth, on_demand=on_demand)
@@ -100,18 +111,21 @@ class Engine:
             RequestError: One can never run; then none was taken.
         """
         assert self.driver is not None
-        with self._lock:
+        with self._section:
+            if self.closed:
+                raise UsageError("cannot schedule new futures after shutdown")
             for order in orders:
                 self.driver.check(order.options)
             futures = [self.driver.submit(order, make, owner) for order in orders]
             self._pump()
         self._notify()
+        self._be_interrupted()
         return futures
 
     def cancel(self, future: Future) -> bool:
         """Ask that a task be not run; tell whether it has ended, which its future may hear a moment later."""
         assert self.driver is not None
-        with self._lock:
+        with self._section:
             ended = self.driver.cancel(future)
             self._carry_out()
         self._notify()
@@ -120,15 +134,21 @@ class Engine:
     def cancel_all(self, owner: Owner) -> None:
         """Ask it for every task of one `Scheduler`."""
         assert self.driver is not None
-        with self._lock:
+        with self._section:
             self.driver.cancel_all(owner)
             self._carry_out()
         self._notify()
 
+    def abandon(self, refs: list[Ref]) -> None:
+        """Leave word that tasks need not be run. The garbage collector may call it, at any moment."""
+        assert self.driver is not None
+        self.driver.unwanted.extend(refs)
+        self.tidy()
+
     def want(self, refs: list[Ref]) -> None:
         """Let values come to this rank."""
         assert self.driver is not None
-        with self._lock:
+        with self._section:
             for ref in refs:
                 self.driver.want(ref)
             self._carry_out()
@@ -136,12 +156,13 @@ class Engine:
 
     def tidy(self) -> None:
         """Let go of values that the script has dropped, unless somebody is at it, or about to be."""
-        if not self.closed and self._lock.acquire(blocking=False):
-            try:
-                self._carry_out()
-            finally:
-                self._lock.release()
-            self._worker.dropped.clear()
+        if self.closed or self._lock._is_owned() or not self._lock.acquire(blocking=False):
+            return
+        try:
+            self._carry_out()
+        finally:
+            self._lock.release()
+        self._worker.dropped.clear()
 
     def is_here(self, ref: Ref) -> bool:
         """Tell whether a value (or the news that it cannot come) is on this rank."""
@@ -165,16 +186,15 @@ class Engine:
 
     def poke(self) -> None:
         """Give the scheduler a moment of the calling thread, and at most one call of each tile."""
-        with self._lock:
-            self._pump()
-            if self._is_hand():
+        hand = self._hands.get(threading.get_ident())
+        if hand:
+            with self._section:
                 self._ask_for_work()
-        self._notify()
         self._serve(lambda: True)
 
     def lend(self, loop: "asyncio.AbstractEventLoop") -> None:
         """Let the tiles that share the script's thread work while an asyncio loop runs in it."""
-        if not self._is_hand() or self._lender is loop:
+        if not self._on_demand or threading.get_ident() not in self._hands or self._lender is loop:
             return
         self._lender = loop
 
@@ -195,22 +215,24 @@ class Engine:
         """
         if done():
             return True
-        if self._transport.size == 1 and not self._inline:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if self._transport.size > 1 or self._hands.get(threading.get_ident()) or self._inline:
+            return self._serve(done, deadline)
+        assert self.driver is not None
+        settled = self.driver.settled
+        while not done():
+            self._notify()
             with self._changed:
-                return self._changed.wait_for(done, timeout)
-        return self._serve(done, None if timeout is None else time.monotonic() + timeout)
+                left = None if deadline is None else deadline - time.monotonic()
+                if not self._changed.wait_for(lambda: done() or bool(settled), left):
+                    return done()
+        return True
 
     # -- the loop ----------------------------------------------------------------------------------------
 
-    def serve(self) -> int:
-        """Work for the driver until it says stop (ranks other than 0).
-
-        Returns:
-            The exit status that it said.
-        """
-        self._guard(self._serve, lambda: self._worker.stopped is not None)
-        assert self._worker.stopped is not None
-        return self._worker.stopped
+    def serve(self) -> None:
+        """Work for the driver until it says stop (ranks other than 0)."""
+        self._guard(self._serve, lambda: self._worker.stopped)
 
     def close(self, status: int, grace: float = GRACE) -> bool:
         """End the run; on rank 0 this ends the other ranks too.
@@ -218,10 +240,10 @@ class Engine:
         Returns:
             False if some rank has not ended within `grace` seconds.
         """
-        with self._lock:
+        with self._section:
             if self.driver is not None and self._transport.size > 1:
                 for rank in range(1, self._transport.size):
-                    self._deliver(RankId(rank), Stop(status))
+                    self._deliver(RankId(rank), Stop())
                 self._carry_out()
             self.closed = True
             for bell in self._bells.values():
@@ -231,75 +253,76 @@ class Engine:
             if thread is not threading.current_thread():
                 # A run of one rank that went well has all the time that its tasks need.
                 thread.join(None if status == 0 and self._transport.size == 1 else grace)
-        return self._transport.close(grace)
+        with self._section:  # a thread that has not ended must not send meanwhile
+            return self._transport.close(grace)
 
-    def abort(self) -> NoReturn:
+    def abort(self, status: int = BUG) -> NoReturn:
         """End all ranks now."""
-        sys.stderr.flush()
-        self._transport.abort(BUG)
+        self._transport.abort(status)
 
     def finish(self, status: int) -> None:
         """End the run with this status; by force if a rank does not end by itself."""
-        sys.stdout.flush()
-        sys.stderr.flush()
-        if not self.close(status):
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # the job may have closed it
+                stream.flush()
+        if not self.close(status, PATIENCE if status == 0 else GRACE):
+            _say("a rank has not ended in time, and the run is ended by force")
             self._transport.abort(status or BUG)
 
     def _serve(self, done: Callable[[], bool], deadline: float | None = None) -> bool:
-        hand = self._is_hand()
+        hand = self._hands.get(threading.get_ident(), ())
         backoff = Backoff()
-        with self._lock:
+        hungry = Hungry()
+        with self._section:
             self._relief.others_pump()
         try:
             while True:
-                with self._lock:
+                with self._section:
                     busy = self._pump()
+                    starving = None if hand else self._starving()
                 busy |= self._notify()
+                self._be_interrupted()
+                hungry.look(starving)
                 over = done() or (deadline is not None and time.monotonic() >= deadline)
-                if over and not (hand and self._holds_calls()):
-                    return done()
                 call = None
-                if hand:
-                    with self._lock:
+                with self._section:
+                    # The script's thread leaves no call behind that it has taken.
+                    if over and not (self._on_demand and self._holds_calls(hand)):
+                        if hand and self._on_demand and self.driver is not None:
+                            self.driver.close_all()
+                        return done()
+                    if hand:
                         if not over:
                             self._ask_for_work()
-                        call = self._next_inline()
+                        call = self._next(hand)
                         if call is not None:
                             self._relief.others_leave()
                 if call is not None:
-                    self._execute(call, inline=True)
+                    self._execute(call, serving=True)
                     busy = True
                 if busy:
                     backoff.reset()
                 else:
                     backoff.pause(self._pause)
         finally:
-            with self._lock:
-                if hand and self.driver is not None:
+            with self._section:
+                if hand and self._on_demand and self.driver is not None:
                     self.driver.close_all()
                 self._relief.others_leave()
-
-    def _is_hand(self) -> bool:
-        """Whether this is the thread that runs calls between two messages."""
-        return bool(self._inline) and threading.get_ident() == self._hand
 
     def _pause(self, seconds: float) -> None:
         with self._changed:
             self._changed.wait(seconds)
 
-    def _next_inline(self) -> Call | None:
-        for tile in self._inline:
+    def _next(self, tiles: tuple[TileId, ...]) -> Call | None:
+        for tile in tiles:
             call = self._worker.next(tile)
             if call is not None:
                 return call
         return None
 
-    def _holds_calls(self) -> bool:
-        """Whether a tile that works on demand has taken a call that has not ended.
-
-        Then the script's thread stays until it has: nothing is left behind when it goes.
-        """
-        return self._on_demand and any(self._worker.has_calls(tile) for tile in self._inline)
+    def _holds_calls(self, tiles: tuple[TileId, ...]) -> bool:
+        return any(self._worker.has_calls(tile) for tile in tiles)
 
     def _ask_for_work(self) -> None:
         """Offer the tiles that work on demand and have no call."""
@@ -319,15 +342,16 @@ class Engine:
                     return tile
         return None
 
-    def _execute(self, call: Call, *, inline: bool = False) -> None:
+    def _execute(self, call: Call, *, serving: bool = False) -> None:
         value, fault = self._worker.run(call)
-        with self._lock:
-            if inline:
+        with self._section:
+            if serving:
                 self._relief.others_pump()
             self._worker.ended(call, value, fault)
             del value
             self._carry_out()
         self._notify()
+        self._be_interrupted()
 
     def _pump(self) -> bool:
         """Take in what has come, and send what is to be sent. Under the lock."""
@@ -350,6 +374,8 @@ class Engine:
 
     def _carry_out(self) -> None:
         """Do what follows, until nothing does, and send it off. Under the lock."""
+        if self.closed:
+            return
         if self.driver is not None:
             self.driver.collect()
         while self._own or self._reports:
@@ -358,13 +384,13 @@ class Engine:
             while self._reports:
                 assert self.driver is not None
                 self.driver.report(self._reports.popleft())
-        may_pack = self.backend.readable or threading.get_ident() == self._hand
+        may_pack = self.backend.readable or threading.get_ident() in self._hands
         for target, value in self._worker.outgoing(may_pack):
             self._transport.send(target, Lane.VALUES, *encode([value]))
         if self._outbox:
-            for rank, batch in self._outbox.items():
+            outbox, self._outbox = self._outbox, {}
+            for rank, batch in outbox.items():
                 self._transport.send(rank, Lane.CONTROL, *encode(batch))
-            self._outbox.clear()
 
     def _deliver(self, rank: RankId, message: ToRank) -> None:
         if rank == self.rank:
@@ -391,31 +417,47 @@ class Engine:
         self._worker.dropped.clear()
         if self.driver is None or not self.driver.settled:
             return False
-        settled, told = self.driver.settled, []
+        settled = self.driver.settled
         while settled:
             try:
                 ending = settled.popleft()
             except IndexError:  # another thread was quicker
                 break
             self._end(ending)
-            told.append(ending.owner)
             del ending
         with self._changed:
-            for owner in told:
-                owner.outstanding -= 1
             self._changed.notify_all()
         return True
 
     def _end(self, ending: Ending) -> None:
         future = ending.future
+        future.before_callbacks = lambda: self._count_down(ending.owner)
         if ending.outcome is Outcome.CANCELLED:
             future.note_cancelled()
-        elif ending.error is not None:
-            future.set_exception(ending.error)
+        elif ending.make_error is not None:
+            future.set_exception(ending.make_error())
         elif ending.small is not None:
             future.set_result(self.packer.unpack(ending.small, None))
         else:
             future.set_result(ELSEWHERE)
+
+    def _count_down(self, owner: Owner) -> None:
+        with self._changed:
+            owner.outstanding -= 1
+
+    def _be_interrupted(self) -> None:
+        """Raise the KeyboardInterrupt that `interrupt` has held back, in the script's thread."""
+        if self.interrupted and threading.current_thread() is threading.main_thread():
+            self.interrupted = False
+            raise KeyboardInterrupt
+
+    def _bug(self) -> None:
+        """End the run after an error that cannot be: tables that it left half changed would be a hang."""
+        _say(f"a bug in sched, on rank {self.rank}. Please report it.")
+        if self._transport.size > 1:
+            traceback.print_exc()
+            self._transport.abort(BUG)
+        self.closed = True
 
     # -- threads -------------------------------------------------------------------------------------------
 
@@ -429,15 +471,14 @@ class Engine:
         try:
             target(*args)
         except BaseException:
-            if self.closed:
-                return
-            sys.stderr.write(f"sched: a bug in sched, on rank {self.rank}. Please report it.\n")
-            traceback.print_exc()
-            sys.stderr.flush()
-            self._transport.abort(BUG)
+            if not self.closed:
+                traceback.print_exc()
+                _say(f"a bug in sched, on rank {self.rank}. Please report it.")
+                self._transport.abort(BUG)
 
     def _work(self, tile: TileId) -> None:
         bell = self._bells[tile]
+        self._hands[threading.get_ident()] = (tile,)
         while True:
             with self._lock:
                 while (call := self._worker.next(tile)) is None and not self.closed:
@@ -446,6 +487,37 @@ class Engine:
                     return
             self._execute(call)
             del call
+
+
+class _Section:
+    """The engine's lock for whoever comes from outside.
+
+    A finaliser or callback of the user's that happens to run while this very thread holds the lock would
+    see tables that are half changed, or wait for itself: it gets an error. And an error of ours inside ends
+    the run.
+    """
+
+    def __init__(self, lock: Any, bug: Callable[[], None]) -> None:
+        self._lock = lock
+        self._bug = bug
+
+    def __enter__(self) -> None:
+        if self._lock._is_owned():
+            raise UsageError("the scheduler cannot be used by a finaliser that runs inside it")
+        self._lock.acquire()
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        try:
+            if kind is not None and not issubclass(kind, RequestError | UsageError | KeyboardInterrupt):
+                self._bug()
+        finally:
+            self._lock.release()
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(Exception):  # the job may have closed it
+        (sys.stderr or sys.__stderr__).write(f"sched: {text}\n")  # type: ignore[union-attr]
+        (sys.stderr or sys.__stderr__).flush()  # type: ignore[union-attr]
 
 
 class _Elsewhere:

@@ -90,7 +90,7 @@ class _View:
             return False
         now = self._look(function)
         return len(now) == len(self._seen) and all(
-            (old() if type(old) is weakref.ref else old) is new
+            (type(old) is weakref.ref and new is not None and old() is new) or old is new
             for old, new in zip(self._seen, now, strict=True)
         )
 

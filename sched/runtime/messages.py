@@ -21,10 +21,6 @@ class Packed(NamedTuple):
     header: bytes
     buffers: tuple[Any, ...] = ()
 
-    @property
-    def nbytes(self) -> int:
-        return len(self.header) + sum(memoryview(b).nbytes for b in self.buffers)
-
 
 class Fault(NamedTuple):
     """Why there is no value: the exception if it can travel, and in any case what it said.
@@ -87,9 +83,7 @@ class Drop(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """End, with this exit status."""
-
-    status: int
+    """Start no call any more, and end."""
 
 
 # -- from a rank to the driver ---------------------------------------------------------------------

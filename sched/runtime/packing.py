@@ -9,6 +9,7 @@ Both work at any depth, also inside objects of the user's own classes. Arguments
 captures, are copied when they are packed, so the script may change them after `submit`; values are not.
 """
 
+import contextlib
 import pickle
 import sys
 import traceback
@@ -75,16 +76,17 @@ def _array_from(host: Any) -> Any:
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def __init__(
-        self, file: BytesIO, backend: Backend, packer: "Packer", handles: dict[Ref, None] | None, aside: Any
+        self, file: BytesIO, packer: "Packer", handles: dict[Ref, None] | None, aside: Any, *, computed: bool
     ) -> None:
         super().__init__(file, protocol=5, buffer_callback=aside)
-        self._backend = backend
+        self._backend = packer.backend
         self._packer = packer
         self._handles = handles
+        self._computed = computed
 
     def reducer_override(self, obj: Any) -> Any:
         if self._backend.is_array(obj):
-            return _array_from, (self._backend.to_host(obj),)
+            return _array_from, (self._backend.to_host(obj, computed=self._computed),)
         if type(obj) is types.CodeType:
             # cloudpickle leaves out the file's name, and with it the source lines from every traceback.
             make, parts = self.dispatch_table[types.CodeType](obj)
@@ -101,10 +103,13 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 class Packer:
-    """Pack and unpack for one backend."""
+    """Pack and unpack for one backend.
+
+    A value of a task that is packed is computed: see `base.Backend.to_host`.
+    """
 
     def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+        self.backend = backend
 
     def pack_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Packed, tuple[Ref, ...]]:
         """Pack a copy of the arguments.
@@ -142,7 +147,10 @@ class Packer:
         """Pack a value if it is plain and small enough to ride along with a report."""
         if not _is_small(value):
             return None
-        header = pickle.dumps(value, 5)
+        try:
+            header = pickle.dumps(value, 5)
+        except Exception:  # a class of the script's, say; it stays where it is
+            return None
         return Packed(header) if len(header) <= IN_BAND else None
 
     def unpack(self, packed: Packed, tile: Tile | None) -> Any:
@@ -158,24 +166,44 @@ class Packer:
         """
         if tile.queue is None or type(value) in _PLAIN:
             return value
-        if self._backend.is_array(value):
-            return self._backend.rebind(value, tile)
-        if type(value) in (list, dict) or isinstance(value, tuple):
-            return _map(lambda item: self.adopt(item, tile, moved=moved), value)
-        if moved and not isinstance(value, _numpy("ndarray") + _numpy("generic")):
-            try:
-                return self.unpack(self.pack(value), tile)
-            except Exception:  # it cannot be copied, so the task gets it as it is
-                return value
-        return value
+
+        def change(item: Any) -> Any:
+            if self.backend.is_array(item):
+                return self.backend.rebind(item, tile)
+            if moved and type(item) not in _PLAIN and not isinstance(item, _numpy("ndarray", "generic")):
+                try:
+                    return self.unpack(self.pack(item), tile)
+                except Exception:  # it cannot be copied, so the task gets it as it is
+                    return item
+            return item
+
+        return _walk(change, value)
+
+    def freeze(self, value: Any) -> Any:
+        """Return the value with its arrays read-only: many tasks may take it, and see what one does to it."""
+        if type(value) in _PLAIN:
+            return value
+        return _walk(self._freeze_array, value)
 
     def to_numpy(self, value: Any) -> Any:
         """Return a copy of the value with NumPy arrays in the place of a tile's."""
-        if self._backend.is_array(value):
-            return self._backend.to_host(value).copy()
-        if isinstance(value, _numpy("ndarray")):  # on `host`, this is the very array that tasks use
-            return value.copy()
-        return _map(self.to_numpy, value)
+
+        def change(item: Any) -> Any:
+            if self.backend.is_array(item):
+                return self.backend.to_host(item).copy()
+            return item.copy() if isinstance(item, _numpy("ndarray")) else item
+
+        return _walk(change, value)
+
+    def _freeze_array(self, item: Any) -> Any:
+        # A view: the array itself may be one that the task keeps, and writes to.
+        if self.backend.is_array(item):
+            item = item[...]
+            item.flags.writable = False
+        elif type(item) in _numpy("ndarray"):
+            item = item.view()
+            item.flags.writeable = False
+        return item
 
     def _pack(self, value: object, handles: dict[Ref, None] | None, *, copy: bool) -> Packed:
         buffers: list[pickle.PickleBuffer] = []
@@ -189,11 +217,11 @@ class Packer:
             return False
 
         with BytesIO() as file:
-            _Pickler(file, self._backend, self, handles, aside).dump(value)
+            _Pickler(file, self, handles, aside, computed=not copy).dump(value)
             return Packed(file.getvalue(), tuple(buffers))
 
     def _loads(self, header: bytes, buffers: Any, tile: Tile | None, resolve: Any) -> Any:
-        token = _unpacking.set(_Unpacking(self._backend, tile, resolve))
+        token = _unpacking.set(_Unpacking(self.backend, tile, resolve))
         try:
             if tile is None:
                 return pickle.loads(header, buffers=buffers)
@@ -203,20 +231,38 @@ class Packer:
             _unpacking.reset(token)
 
 
-def _map(change: Callable[[Any], Any], value: Any) -> Any:
-    """Apply `change` to the items of a plain container; return the container itself if none changed."""
-    kind = type(value)
-    if kind is dict:
-        changed = {key: change(item) for key, item in value.items()}
-        return value if all(changed[key] is value[key] for key in value) else changed
-    if kind is list or isinstance(value, tuple):
-        items = [change(item) for item in value]
-        if all(new is old for new, old in zip(items, value, strict=True)):
-            return value
-        if kind is list or kind is tuple:
-            return kind(items)
-        return value._make(items) if hasattr(value, "_make") else value
-    return value
+def _walk(change: Callable[[Any], Any], value: Any) -> Any:
+    """Apply `change` to what is in plain containers, at any depth.
+
+    Returns:
+        The value itself if nothing in it changed, or if it is nested too deeply.
+    """
+    seen: dict[int, tuple[Any, Any]] = {}
+
+    def visit(item: Any) -> Any:
+        kind = type(item)
+        if kind is not list and kind is not dict and not isinstance(item, tuple):
+            return change(item)
+        if id(item) in seen:
+            return seen[id(item)][1]
+        seen[id(item)] = (item, item)  # it may contain itself
+        old = list(item.values()) if kind is dict else item
+        new = [visit(part) for part in old]
+        made = item
+        if any(a is not b for a, b in zip(old, new, strict=True)):
+            if kind is dict:
+                made = dict(zip(item, new, strict=True))
+            elif kind is list or kind is tuple:
+                made = kind(new)
+            elif hasattr(item, "_make"):
+                made = item._make(new)
+        seen[id(item)] = (item, made)
+        return made
+
+    try:
+        return visit(value)
+    except RecursionError:  # too deep to look into
+        return value
 
 
 def _is_small(value: Any, depth: int = 3) -> bool:
@@ -231,30 +277,25 @@ def _is_small(value: Any, depth: int = 3) -> bool:
     return depth > 0 and len(value) <= _FEW and all(_is_small(item, depth - 1) for item in value)
 
 
-def _numpy(name: str) -> tuple[Any, ...]:
-    """Return NumPy's type of that name if NumPy is loaded: too early, and its threads are not bounded."""
+def _numpy(*names: str) -> tuple[Any, ...]:
+    """Return NumPy's types of these names if NumPy is loaded: too early, and its threads are not bounded."""
     numpy = sys.modules.get("numpy")
-    return () if numpy is None else (getattr(numpy, name),)
+    return () if numpy is None else tuple([getattr(numpy, name) for name in names])
 
 
 def nbytes(value: Any) -> int:
     """Weigh a value: the arrays in it, and a little for everything else. It never fails."""
-    try:
-        return _weigh(value)
-    except Exception:  # an object that does not like to be looked at, or a list that contains itself
-        return 8
+    total = 0
 
+    def weigh(item: Any) -> Any:
+        nonlocal total
+        found = len(item) if type(item) in (str, bytes) else getattr(item, "nbytes", None)
+        total += found if isinstance(found, int) else 8
+        return item
 
-def _weigh(value: Any) -> int:
-    kind = type(value)
-    if kind is dict:
-        return sum(map(_weigh, value.values()))
-    if kind is list or isinstance(value, tuple):
-        return sum(map(_weigh, value))
-    if kind is bytes or kind is str:
-        return len(value)
-    found = getattr(value, "nbytes", None)
-    return found if isinstance(found, int) else 8
+    with contextlib.suppress(Exception):  # an object that does not like to be looked at
+        _walk(weigh, value)
+    return total
 
 
 def describe(error: BaseException, task_name: str, where: str) -> Fault:
@@ -271,13 +312,36 @@ def describe(error: BaseException, task_name: str, where: str) -> Fault:
         text = "".join(traceback.format_exception(kind, error, error.__traceback__))
     except BaseException:
         text = f"{type_name}: {message}\n"
+    return Fault(task_name, type_name, message, f"### {where}\n{text.rstrip()}", _pickled(error))
+
+
+def _pickled(error: BaseException) -> bytes | None:
+    """Pickle an exception so that the same type is made again, or not at all.
+
+    By itself an exception is made again by calling its type with `args`, which fails for types whose
+    `__init__` takes something else. So there is a second way, by parts, which does not call `__init__`.
+    """
+    kind = type(error)
     try:
-        pickled = cloudpickle.dumps(error, protocol=5)
-        if type(pickle.loads(pickled)) is not kind:
-            pickled = None
-    except BaseException:
-        pickled = None
-    return Fault(task_name, type_name, message, f"### {where}\n{text.rstrip()}", pickled)
+        for whole in (error, (kind, error.args, error.__dict__)):
+            with contextlib.suppress(Exception):
+                pickled: bytes = cloudpickle.dumps(whole, protocol=5)
+                if type(_unpickled(pickled)) is kind:
+                    return pickled
+    except BaseException:  # the user's own code runs here, and this one does not want to travel
+        pass
+    return None
+
+
+def _unpickled(pickled: bytes) -> Any:
+    made = pickle.loads(pickled)
+    if type(made) is not tuple:
+        return made
+    kind, args, attributes = made
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
 
 
 def revive(fault: Fault) -> BaseException:
@@ -285,7 +349,7 @@ def revive(fault: Fault) -> BaseException:
     error: BaseException | None = None
     if fault.exception is not None:
         try:
-            error = pickle.loads(fault.exception)
+            error = _unpickled(fault.exception)
         except Exception:
             error = None
     if not isinstance(error, BaseException):

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from sched.model import TileId
 
@@ -56,7 +57,7 @@ class Relief:
 
     def __init__(
         self,
-        lock: threading.Lock,
+        lock: Any,
         pump: Callable[[], bool],
         notify: Callable[[], bool],
         starving: Callable[[], TileId | None],
@@ -71,7 +72,6 @@ class Relief:
         self._stopped = False
         self._dozing = False
         self._bell = threading.Event()
-        self._warned = False
 
     def others_pump(self) -> None:
         """Note that another thread pumps from here on. Under the lock."""
@@ -107,22 +107,17 @@ class Relief:
     def _stand_in(self, turns: int) -> None:
         """Pump until another thread does."""
         backoff = Backoff()
-        hungry_since: float | None = None
+        hungry = Hungry()
         while not self._present and self._turns == turns and not self._stopped:
             with self._lock:
                 busy = self._pump()
-                hungry = self._starving()
+                starving = self._starving()
             busy |= self._notify()
+            hungry.look(starving)
             if busy:
                 backoff.reset()
             else:
                 backoff.pause(time.sleep)
-            if hungry is None:
-                hungry_since = None
-            elif hungry_since is None:
-                hungry_since = time.monotonic()
-            elif time.monotonic() - hungry_since > STARVING:
-                self._warn(hungry)
 
     def _doze(self) -> None:
         """Sleep until everybody is away."""
@@ -133,13 +128,27 @@ class Relief:
             self._bell.wait()
             self._dozing = False
 
-    def _warn(self, tile: TileId) -> None:
-        if self._warned:
-            return
-        self._warned = True
-        sys.stderr.write(
-            f"sched: tasks pinned to tile {tile} wait, because the script has computed for {STARVING:.0f} s "
-            "and shares its thread with that tile. It works whenever the script waits (result, wait, "
-            "as_completed, map, gather); or start with --driver-only.\n"
-        )
-        sys.stderr.flush()
+
+class Hungry:
+    """Warns, once in a process, if tasks wait long for the thread of the script, which is elsewhere."""
+
+    _warned = False
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def look(self, tile: TileId | None) -> None:
+        """Note which tile's tasks wait for that thread, if any do."""
+        if tile is None:
+            self._since = None
+        elif self._since is None:
+            self._since = time.monotonic()
+        elif time.monotonic() - self._since > STARVING and not Hungry._warned:
+            Hungry._warned = True
+            sys.stderr.write(
+                f"sched: tasks have waited {STARVING:.0f} s for tile {tile}, which shares the script's "
+                "thread. It works whenever that thread waits for the scheduler (result, wait, as_completed, "
+                "map, gather), and not while it computes or waits for another thread. "
+                "Or start with --driver-only.\n"
+            )
+            sys.stderr.flush()

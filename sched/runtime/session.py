@@ -2,14 +2,16 @@
 
 import atexit
 import os
+import sys
 import threading
 import weakref
 
-from launch.ranks import find
 from sched.backends.base import settle_at
 from sched.errors import RequestError, UsageError
 from sched.runtime import start
 from sched.runtime.engine import Engine
+from sched.runtime.interrupt import hold_back_interrupts
+from sched.siblings import ranks
 
 _lock = threading.Lock()
 _engine: Engine | None = None
@@ -20,6 +22,8 @@ def use(engine: Engine | None) -> None:
     """Make this the process's run."""
     global _engine
     _engine = engine
+    if engine is not None:
+        hold_back_interrupts(engine)
     settle_at(engine.home if engine is not None else None)
 
 
@@ -27,17 +31,22 @@ def engine() -> Engine:
     """Return the process's run; outside `sched run`, start one with the local tiles.
 
     `SCHED_DEVICE` and `SCHED_TILES` say what `--device` and `--tiles` would.
+
+    Raises:
+        UsageError: This is one of several ranks that were not started by `sched run`.
+        RequestError: One of the variables is wrong.
+        DeviceError: There is no such device.
     """
     with _lock:
         if _engine is None or _engine.closed:
-            world = find(os.environ)
+            world = ranks.find(os.environ)
             if (world.size or 1) > 1:
                 raise UsageError(
                     f"this is one of {world.size} ranks that {world.launcher} started, and each would run "
                     "the whole script: start it with `mpiexec -n N python -m sched run job.py`; or, if "
                     "every rank is meant to have a scheduler of its own, use sched.local()"
                 )
-            settings = start.Settings(device=os.environ.get("SCHED_DEVICE", "auto"), tiles=_tiles())
+            settings = start.Settings(device=os.environ.get("SCHED_DEVICE") or "auto", tiles=_tiles())
             use(own(start.local(settings, announce=start.say)))
         assert _engine is not None
         return _engine
@@ -61,7 +70,9 @@ def _tiles() -> int | None:
 
 @atexit.register
 def _end() -> None:
+    failed = hasattr(sys, "last_type")  # the script ended by an exception, so nobody waits for its tasks
     for engine in list(_owned):
-        if not engine.closed:
-            engine.wait(engine.idle)
-            engine.close(0)
+        if not engine.closed and engine.pid == os.getpid():
+            if not failed:
+                engine.wait(engine.idle)
+            engine.close(int(failed))

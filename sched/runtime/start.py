@@ -5,20 +5,26 @@ own variables before MPI starts, so that nothing ever looks at another rank's ti
 ranks compare what they have, so that what is wrong on any of them is said once, on rank 0.
 """
 
+import dataclasses
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from launch import binding, environment
-from launch.ranks import World
 from sched import backends
 from sched.backends.base import settle_at
 from sched.errors import DeviceError, LaunchError, RequestError, SchedError
 from sched.model import DRIVER, RankId
 from sched.runtime.engine import Engine
+from sched.siblings import binding, environment, ranks
 from sched.transport.loopback import loopback
+
+if TYPE_CHECKING:
+    from sched.transport.mpi import MpiTransport
+
+_NO_TILE = "--driver-only leaves no tile in a run of one rank: start at least 2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ def local(settings: Settings, *, announce: Callable[[str], None] | None = None) 
         DeviceError: There is no such device.
     """
     if settings.driver_only:
-        raise RequestError("--driver-only leaves no tile in a run of one rank: start at least 2")
+        raise RequestError(_NO_TILE)
     for name, number in (("tiles", settings.tiles), ("depth", settings.depth)):
         if number is not None and number < 1:
             raise RequestError(f"{name}={number} is too few: at least 1 is needed")
@@ -65,7 +71,7 @@ def local(settings: Settings, *, announce: Callable[[str], None] | None = None) 
     return engine
 
 
-def parallel(settings: Settings, world: World, announce: Callable[[str], None]) -> Engine | None:
+def parallel(settings: Settings, world: ranks.World, announce: Callable[[str], None]) -> Engine | None:
     """Start this rank of a run under a launcher. Collective.
 
     Returns:
@@ -79,37 +85,35 @@ def parallel(settings: Settings, world: World, announce: Callable[[str], None]) 
         if not driver_only:
             index = _choose(settings, world, found)
         tile = "" if index is None else _identity(found, index)
-        hello = _Hello(platform.node(), world.local_rank, 0, tile, len(found.filters), None)
+        hello = _Hello(platform.node(), world.local_rank, 0, tile, len(found.filters), found.kind, None)
     except (SchedError, binding.BindingError) as error:
-        hello = _Hello(platform.node(), world.local_rank, 0, "", 0, str(error))
+        hello = _Hello(platform.node(), world.local_rank, 0, "", 0, "", str(error))
     transport = _connect(world)
-    hello = _Hello(
-        hello.host, hello.local_rank, transport.shared_rank, hello.tile, hello.visible, hello.error
-    )
+    hello = dataclasses.replace(hello, shared_rank=transport.shared_rank)
     everyone: list[_Hello] = transport.allgather(hello)
-    problems = _problems(everyone, settings, found)
-    if problems:
-        if transport.rank == DRIVER:
-            for problem in problems:
-                announce(problem)
-        transport.close(5.0)
+    if _tell(_problems(everyone, settings, found), transport, announce):
         return None
     assert found is not None
-    ranks = [RankId(rank) for rank, other in enumerate(everyone) if other.tile]
-    if not ranks:
-        if transport.rank == DRIVER:
-            announce("--driver-only leaves no tile in a run of one rank: start at least 2")
-        transport.close(5.0)
+    owners = [RankId(rank) for rank, other in enumerate(everyone) if other.tile]
+    if not owners and _tell([_NO_TILE], transport, announce):
         return None
-    mine = [tile for tile, rank in enumerate(ranks) if rank == transport.rank]
+    mine = [tile for tile, rank in enumerate(owners) if rank == transport.rank]
     ids = range(mine[0], mine[0] + 1) if mine else range(0)
     filters = [] if index is None else [found.filters[index]]
-    backend = backends.start(found, filters, ids, transport.rank)
+    backend: backends.Backend | None = None
+    failure: str | None = None
+    try:
+        backend = backends.start(found, filters, ids, transport.rank)
+    except Exception as raised:  # a GPU that is listed and broken, a library that cannot be loaded
+        failure = f"{type(raised).__name__}: {raised}"
+    if _tell(_by_text(transport.allgather(failure)), transport, announce):
+        return None
+    assert backend is not None
     name = backend.tiles[0].name if backend.tiles else ""
-    engine = Engine(transport, backend, ranks if transport.rank == DRIVER else None, depth=settings.depth)
+    engine = Engine(transport, backend, owners if transport.rank == DRIVER else None, depth=settings.depth)
     settle_at(engine.home)
     if transport.rank == DRIVER and not settings.quiet:
-        announce(f"{_amount(len(ranks))} on {_named(found, name)} in {transport.size} ranks")
+        announce(f"{_amount(len(owners))} on {_named(found, name)} in {transport.size} ranks")
     return engine
 
 
@@ -122,10 +126,11 @@ class _Hello:
     shared_rank: int
     tile: str
     visible: int
+    kind: str
     error: str | None
 
 
-def _choose(settings: Settings, world: World, found: backends.Found) -> int:
+def _choose(settings: Settings, world: ranks.World, found: backends.Found) -> int:
     if found.kind == "level_zero" and not found.filters:
         raise DeviceError(binding.no_level_zero(os.environ))
     shared = found.kind != "level_zero"
@@ -139,12 +144,15 @@ def _identity(found: backends.Found, index: int) -> str:
 
 
 def _problems(everyone: "list[_Hello]", settings: Settings, found: backends.Found | None) -> list[str]:
-    errors: dict[str, list[int]] = {}
-    for rank, hello in enumerate(everyone):
-        if hello.error is not None:
-            errors.setdefault(hello.error, []).append(rank)
+    errors = _by_text([hello.error for hello in everyone])
     if errors:
-        return [f"{_ranks(ranks)} cannot begin: {error}" for error, ranks in errors.items()]
+        return errors
+    kinds = {hello.kind for hello in everyone}
+    if len(kinds) > 1:
+        where = ", ".join(
+            f"{kind} on {next(h.host for h in everyone if h.kind == kind)}" for kind in sorted(kinds)
+        )
+        return [f"ranks found different kinds of device ({where}): say which is meant with --device"]
     assert found is not None
     reports = [
         binding.RankReport(rank, h.host, h.local_rank, h.shared_rank, h.tile, h.visible)
@@ -155,7 +163,27 @@ def _problems(everyone: "list[_Hello]", settings: Settings, found: backends.Foun
     return binding.check(reports, shared=shared, oversubscribe=settings.oversubscribe)
 
 
-def _connect(world: World):  # type: ignore[no-untyped-def]
+def _by_text(errors: Sequence[str | None]) -> list[str]:
+    """Say each error once, and which ranks have it."""
+    ranks_with: dict[str, list[int]] = {}
+    for rank, error in enumerate(errors):
+        if error is not None:
+            ranks_with.setdefault(error, []).append(rank)
+    return [f"{_ranks(ranks)} cannot begin: {error}" for error, ranks in ranks_with.items()]
+
+
+def _tell(problems: list[str], transport: "MpiTransport", announce: Callable[[str], None]) -> bool:
+    """End the run if there are problems, which rank 0 prints. Collective."""
+    if not problems:
+        return False
+    if transport.rank == DRIVER:
+        for problem in problems:
+            announce(problem)
+    transport.close(5.0)
+    return True
+
+
+def _connect(world: ranks.World) -> "MpiTransport":
     try:
         from sched.transport.mpi import MpiTransport, library
     except ImportError as error:
@@ -193,9 +221,9 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _sharers(world: World) -> int:
+def _sharers(world: ranks.World) -> int:
     """Count the ranks that share this process's cores: 1 if the launcher has bound it to cores of its own."""
-    bound = _cores() < (os.cpu_count() or 1)
+    bound = os.sched_getaffinity(0) != os.sched_getaffinity(os.getppid())  # and not the whole container
     return 1 if bound else (world.local_size or world.size or 1)
 
 

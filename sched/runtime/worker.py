@@ -5,6 +5,7 @@ one thread that works for the tile. A *slot* is the place of a value on this ran
 moment the rank hears of the value (`Assign`: it will be made here, `Expect`: it will come) to `Drop`.
 """
 
+import contextvars
 import enum
 import platform
 from collections import deque
@@ -107,7 +108,7 @@ class Worker:
         runnable: Callable[[TileId], None],
     ) -> None:
         self.packer = Packer(backend)
-        self.stopped: int | None = None
+        self.stopped = False
         # What is let go of. Emptied without the lock: a finaliser of the user's may run then.
         self.dropped: deque[object] = deque()
         self._rank = rank
@@ -147,8 +148,8 @@ class Worker:
                 del self._functions[function]
                 for tile in self._tiles:
                     self.dropped.append(self._loaded.pop((function, tile), None))
-            case Stop(status):
-                self.stopped = status
+            case Stop():
+                self.stopped = True
             case _:
                 assert_never(message)
 
@@ -177,12 +178,17 @@ class Worker:
         Returns:
             Its value, or the fault that it ended with.
         """
+        # In a context of its own: what the task sets (a decimal precision, say) ends with it.
+        return contextvars.copy_context().run(self._run, call)
+
+    def _run(self, call: Call) -> tuple[Any, Fault | None]:
         order = call.order
         tile = self._tiles[order.tile]
-        me = Current(
-            tile.id, self._rank, order.name, order.attempt, tile.queue, tile.device, self._backend, tile
+        running.set(
+            Current(
+                tile.id, self._rank, order.name, order.attempt, tile.queue, tile.device, self._backend, tile
+            )
         )
-        token = running.set(me)
         try:
             with on(tile):
                 function = self._function(order.function, tile)
@@ -192,6 +198,7 @@ class Worker:
                 value = function(*args, **kwargs)
                 del args, kwargs
                 self._backend.finish(tile)
+                value = self.packer.freeze(value)
                 slot = self._slots[order.task]
                 slot.value, slot.tile, slot.has_value = value, tile, True
                 if slot.targets:
@@ -204,8 +211,6 @@ class Worker:
             where += platform.node()
             error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
             return None, describe(error, order.name, where)
-        finally:
-            running.reset(token)
 
     def ended(self, call: Call, value: Any, fault: Fault | None) -> None:
         """Enter what came of a call, and report it."""
@@ -231,7 +236,7 @@ class Worker:
         slot = self._slots[ref]
         packed = slot.packed
         if not slot.has_value and packed is not None:
-            slot.value, slot.tile = self.packer.unpack(packed, tile), tile
+            slot.value, slot.tile = self.packer.freeze(self.packer.unpack(packed, tile)), tile
             slot.has_value, slot.packed = True, None
         return (
             slot.value if tile is None else self.packer.adopt(slot.value, tile, moved=tile is not slot.tile)
@@ -257,6 +262,8 @@ class Worker:
             else:
                 ready.append((target, Value(ref, slot.packed, slot.cause, slot.fault)))
             slot.unsent -= 1
+            if not slot.unsent and slot.has_value:
+                slot.packed = None  # the host's copy has served
             if slot.dropped:
                 self._drop(ref)
         return ready

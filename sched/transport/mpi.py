@@ -9,6 +9,7 @@ of its exact size and in pieces of at most `PIECE` bytes, which any MPI can coun
 A private copy of the world communicator keeps all of this out of the user's way.
 """
 
+import os
 import struct
 import time
 from collections import deque
@@ -57,7 +58,6 @@ class MpiTransport:
         self.size: int = self._comm.size
         shared = MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED)
         self.shared_rank: int = shared.rank
-        self.shared_size: int = shared.size
         shared.Free()
         tag_ub = self._comm.Get_attr(MPI.TAG_UB) or 32767
         self._tags = int(tag_ub) - _FIRST_TAG
@@ -108,6 +108,9 @@ class MpiTransport:
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.0005)
+        # All that was announced has been sent by now, since every rank had sent all before it came here.
+        while any(ring.is_receiving for ring in self._rings):
+            self.receive()
         for ring in self._rings:
             ring.close()
         self._comm.Free()
@@ -115,7 +118,7 @@ class MpiTransport:
 
     def abort(self, status: int) -> NoReturn:
         MPI.COMM_WORLD.Abort(status)
-        raise SystemExit(status)  # not reached: Abort does not return
+        os._exit(status)  # MPICH's may return while it waits for the others to be killed
 
     def _start(self, buffer: Buffer, target: int, tag: int) -> None:
         request = self._comm.Isend([buffer, MPI.BYTE], target, tag)
@@ -164,6 +167,10 @@ class _Ring:
                     del self._arriving[source]
                 return Message(RankId(source), self._lane, arrival.data, arrival.buffers)
         return None
+
+    @property
+    def is_receiving(self) -> bool:
+        return bool(self._arriving)
 
     def close(self) -> None:
         for request in self._requests:
