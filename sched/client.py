@@ -189,6 +189,10 @@ class Scheduler(concurrent.futures.Executor):
             if self._owns:
                 self._engine.close(0)
 
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        """Wait for all tasks; after an exception only for those that run; after Ctrl-C or exit for none."""
+        self.shutdown(kind is None or issubclass(kind, Exception), cancel_futures=kind is not None)
+
     @property
     def _driver(self) -> driver.Driver:
         assert self._engine.driver is not None

@@ -3,6 +3,7 @@
 import asyncio
 import builtins
 import concurrent.futures as cf
+import decimal
 import functools
 import gc
 import itertools
@@ -1288,3 +1289,82 @@ def test_a_finaliser_may_submit(s):
 def test_tiles_in_a_task_are_those_it_runs_on():
     with sched.local(tiles=3, device="host") as three:
         assert three.submit(lambda: len(sched.tiles())).result() == 3
+
+
+def test_values_are_read_only_wherever_they_are_seen(s):
+    def write(array):
+        array += 1
+
+    value = s.submit(np.zeros, 3)
+    for tile in range(3):
+        assert type(s.options(tile=tile).submit(write, value).exception()) is ValueError
+    with pytest.raises(ValueError, match="read-only"):
+        write(value.result())
+    assert not value.numpy().any()
+    write(value.numpy())  # a copy is the script's own
+
+
+def test_an_array_that_a_task_keeps_stays_its_own(s):
+    def keep(store=np.zeros(3)):  # noqa: B008 - a state of the function's
+        store += 1
+        return store
+
+    first, second = s.options(tile=0).submit(keep), s.options(tile=0).submit(keep)
+    assert first.exception() is None
+    assert second.exception() is None
+
+
+def test_a_callback_may_wait_for_what_takes_its_own_future(s):
+    seen, done = [], threading.Event()
+
+    def follow(future):
+        seen.append(s.submit(abs, future).result(PATIENCE))
+        done.set()
+
+    s.submit(abs, -1).add_done_callback(follow)
+    assert done.wait(PATIENCE)
+    assert seen == [1]
+
+
+def test_a_callback_may_wait_for_what_ended_with_it_and_shut_down(s, gate):
+    seen, done = [], threading.Event()
+    bad = s.submit(lambda: fail(gate.hold()))
+    dependent = s.submit(boxed, bad)
+
+    def follow(_):
+        seen.append(type(dependent.exception(PATIENCE)))
+        s.shutdown()
+        done.set()
+
+    bad.add_done_callback(follow)
+    gate.open()
+    assert done.wait(PATIENCE)
+    assert seen == [sched.DependencyError]
+
+
+def test_a_task_leaves_no_trace_in_its_thread(s):
+    def set_precision():
+        decimal.getcontext().prec = 3
+
+    before = s.options(tile=0).submit(lambda: decimal.getcontext().prec).result()
+    s.options(tile=0).submit(set_precision).result()
+    assert s.options(tile=0).submit(lambda: decimal.getcontext().prec).result() == before
+
+
+def test_a_global_that_has_died_is_noticed(s):
+    space = {"thing": SimpleNamespace(), "__name__": "__main__"}
+    exec("def f():\n    return thing is not None", space)
+    assert s.submit(space["f"]).result() is True
+    space["thing"] = None
+    gc.collect()
+    assert s.submit(space["f"]).result() is False
+
+
+def test_a_value_with_shared_parts_is_looked_at_once(s):
+    def shared():
+        value = [1]
+        for _ in range(60):
+            value = [value, value]
+        return value
+
+    assert len(s.submit(shared).result()) == 2

@@ -22,6 +22,7 @@ if [ -n "$missing" ] && command -v apt-get >/dev/null; then
 fi
 
 cd "$root" || exit
+export SCHED_TEST_ALL=1 # what is missing is an error, not a skipped test
 export SYCL_CACHE_PERSISTENT=1 # kernels are compiled once, and not in every test's process
 if [ $# -gt 0 ]; then
     exec "$VENV/bin/python" -m pytest "$@"

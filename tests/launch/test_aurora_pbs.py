@@ -98,7 +98,7 @@ def root(tmp_path: Path) -> Path:
 def test_twelve_ranks_are_started_on_each_node(root: Path, hosts: list[str], ranks: str) -> None:
     ran = execute(root, hosts)
     assert ran.arguments[:4] == ["-n", ranks, "--ppn", "12"]
-    assert ran.arguments[5:] == ["python", "-m", "sched", "run", "job.py"]
+    assert ran.arguments[5:] == ["python", "-m", "sched", "run", "--device", "level_zero", "job.py"]
     assert ran.status == 0
 
 

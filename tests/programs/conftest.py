@@ -52,8 +52,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Start `python -m sched ...`, under an MPI or alone, from a directory that is not the checkout."""
     started: list[Program] = []
 
-    def start(*arguments: object, mpi: Mpi | None = None, ranks: int = 1, **environment: str) -> Program:
-        program = [sys.executable, "-m", "sched", *map(str, arguments)]
+    def start(
+        *arguments: object,
+        mpi: Mpi | None = None,
+        ranks: int = 1,
+        module: str | None = "sched",
+        **environment: str,
+    ) -> Program:
+        program = [sys.executable, *(["-m", module] if module else []), *map(str, arguments)]
         command = mpi.command(ranks, *program) if mpi else program
         path = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH", "")]))
         env = {"PYTHONPATH": path, "SYCL_CACHE_PERSISTENT": "1", **(mpi.environment if mpi else {})}

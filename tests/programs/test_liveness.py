@@ -147,7 +147,7 @@ def test_a_rank_that_is_killed_ends_the_run(
         everywhere[0].result()
     """
     )
-    program = start("run", "--device", "host", path, mpi=mpi, ranks=3)
+    program = start("run", "--device", "host", "--quiet", path, mpi=mpi, ranks=3)
     pids = [int(wait_for(tmp_path / f"pid-{rank}")) for rank in range(3)]
     os.kill(pids[victim], signal.SIGKILL)
     end = program.end(10)
