@@ -4,6 +4,6 @@
 
 make_venv "$VENV"
 echo "installing into $VENV (a few minutes the first time)"
-run_quietly "$VENV/bin/pip" install "${root}[sycl,mpich]"
+run_quietly "$VENV/bin/pip" install "${root}[sycl,mpich,examples]"
 set -x
 exec "$VENV/bin/mpiexec" -n 12 "$VENV/bin/python" -m sched run --device cpu "$root/examples/cholesky.py" "$@"
