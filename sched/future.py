@@ -12,7 +12,8 @@ from sched.errors import UsageError
 from sched.model import Ref
 from sched.runtime import driver
 from sched.runtime.current import running
-from sched.runtime.engine import ELSEWHERE, Engine
+from sched.runtime.engine import Engine
+from sched.runtime.exchange import ELSEWHERE
 from sched.runtime.packing import revive
 
 TURN = 0.001

@@ -25,14 +25,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sched.backends.base import Backend, Tile
-from sched.core.actions import Outcome
-from sched.errors import RequestError, UsageError
+from sched.errors import UsageError
 from sched.model import DRIVER, RankId, Ref, TileId
-from sched.runtime.driver import Driver, Ending, Future, Order, Owner
-from sched.runtime.messages import Broke, Done, Fault, Stop, ToDriver, ToRank, Value, decode, encode
+from sched.runtime.driver import Future, Order, Owner
+from sched.runtime.exchange import Exchange, Section, say
+from sched.runtime.messages import Fault, Stop
 from sched.runtime.relief import Backoff, Hungry, Relief
-from sched.runtime.worker import Call, State, Worker
-from sched.transport.base import Lane, Transport
+from sched.runtime.worker import Call, State
+from sched.transport.base import Transport
 
 if TYPE_CHECKING:
     import asyncio
@@ -71,15 +71,10 @@ class Engine:
         self.interrupted = False
         self.pid = os.getpid()
         self._transport = transport
-        # Re-entrant only so that it can be asked whether this thread holds it: see `_Section`.
+        # Re-entrant only so that it can be asked whether this thread holds it: see `Section`.
         self._lock: Any = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        self._section = _Section(self._lock, self._bug)
-        self._worker = Worker(self.rank, backend, self._tell, self._runnable)
-        self.packer = self._worker.packer
-        self._outbox: dict[RankId, list[ToRank | ToDriver]] = {}
-        self._own: deque[ToRank] = deque()
-        self._reports: deque[ToDriver] = deque()
+        self._section = Section(self._lock, self._bug)
         # Tiles with a thread of their own, and tiles for which the pumping thread runs calls itself.
         scripted = self.rank == DRIVER
         threaded = backend.background and (scripted or len(self.tiles) > 1)
@@ -88,12 +83,21 @@ class Engine:
         on_demand = self._inline if scripted else ()
         # Which tiles' calls a thread runs, also while it waits for something else.
         self._hands: dict[int, tuple[TileId, ...]] = {threading.get_ident(): self._inline}
-        self.driver: Driver | None = None
-        if ranks is not None:
-            self.driver = Driver(ranks, self.packer, self._deliver, depth=depth, on_demand=on_demand)
+        self._exchange = Exchange(
+            transport,
+            backend,
+            ranks,
+            depth=depth,
+            on_demand=on_demand,
+            changed=self._changed,
+            runnable=self._runnable,
+            may_read=self._may_read,
+        )
+        self.driver, self.packer = self._exchange.driver, self._exchange.packer
+        self._worker = self._exchange.worker
         self._on_demand = bool(on_demand)
         self._lender: asyncio.AbstractEventLoop | None = None
-        self._relief = Relief(self._lock, self._pump, self._notify, self._starving)
+        self._relief = Relief(self._lock, self._exchange.pump, self._exchange.notify, self._starving)
         self._threads = [self._thread(self._work, tile) for tile in self._bells]
         if transport.size > 1:
             self._threads.append(self._thread(self._relief.run))
@@ -117,8 +121,8 @@ class Engine:
             for order in orders:
                 self.driver.check(order.options)
             futures = [self.driver.submit(order, make, owner) for order in orders]
-            self._pump()
-        self._notify()
+            self._exchange.pump()
+        self._exchange.notify()
         self._be_interrupted()
         return futures
 
@@ -127,8 +131,8 @@ class Engine:
         assert self.driver is not None
         with self._section:
             ended = self.driver.cancel(future)
-            self._carry_out()
-        self._notify()
+            self._exchange.carry_out()
+        self._exchange.notify()
         return ended
 
     def cancel_all(self, owner: Owner) -> None:
@@ -136,8 +140,8 @@ class Engine:
         assert self.driver is not None
         with self._section:
             self.driver.cancel_all(owner)
-            self._carry_out()
-        self._notify()
+            self._exchange.carry_out()
+        self._exchange.notify()
 
     def abandon(self, refs: list[Ref]) -> None:
         """Leave word that tasks need not be run. The garbage collector may call it, at any moment."""
@@ -151,15 +155,15 @@ class Engine:
         with self._section:
             for ref in refs:
                 self.driver.want(ref)
-            self._carry_out()
-        self._notify()
+            self._exchange.carry_out()
+        self._exchange.notify()
 
     def tidy(self) -> None:
         """Let go of values that the script has dropped, unless somebody is at it, or about to be."""
         if self.closed or self._lock._is_owned() or not self._lock.acquire(blocking=False):
             return
         try:
-            self._carry_out()
+            self._exchange.carry_out()
         finally:
             self._lock.release()
         self._worker.dropped.clear()
@@ -221,7 +225,7 @@ class Engine:
         assert self.driver is not None
         settled = self.driver.settled
         while not done():
-            self._notify()
+            self._exchange.notify()
             with self._changed:
                 left = None if deadline is None else deadline - time.monotonic()
                 if not self._changed.wait_for(lambda: done() or bool(settled), left):
@@ -243,9 +247,9 @@ class Engine:
         with self._section:
             if self.driver is not None and self._transport.size > 1:
                 for rank in range(1, self._transport.size):
-                    self._deliver(RankId(rank), Stop())
-                self._carry_out()
-            self.closed = True
+                    self._exchange.deliver(RankId(rank), Stop())
+                self._exchange.carry_out()
+            self.closed = self._exchange.closed = True
             for bell in self._bells.values():
                 bell.notify_all()
         self._relief.stop()
@@ -266,7 +270,7 @@ class Engine:
             with contextlib.suppress(Exception):  # the job may have closed it
                 stream.flush()
         if not self.close(status, PATIENCE if status == 0 else GRACE):
-            _say("a rank has not ended in time, and the run is ended by force")
+            say("a rank has not ended in time, and the run is ended by force")
             self._transport.abort(status or BUG)
 
     def _serve(self, done: Callable[[], bool], deadline: float | None = None) -> bool:
@@ -278,9 +282,9 @@ class Engine:
         try:
             while True:
                 with self._section:
-                    busy = self._pump()
+                    busy = self._exchange.pump()
                     starving = None if hand else self._starving()
-                busy |= self._notify()
+                busy |= self._exchange.notify()
                 self._be_interrupted()
                 hungry.look(starving)
                 over = done() or (deadline is not None and time.monotonic() >= deadline)
@@ -332,11 +336,13 @@ class Engine:
         for tile in self._inline:
             if not self._worker.has_calls(tile):
                 self.driver.open(tile)
-        self._carry_out()
+        self._exchange.carry_out()
 
     def _starving(self) -> TileId | None:
         """Return a tile whose tasks only the script's thread can run, if such tasks wait. Under the lock."""
         if self.driver is not None and self._on_demand:
+            if len(self._inline) == len(self.driver.ranks) and not self.driver.idle:
+                return self._inline[0]
             for tile in self._inline:
                 if self.driver.has_pinned(tile):
                     return tile
@@ -349,101 +355,17 @@ class Engine:
                 self._relief.others_pump()
             self._worker.ended(call, value, fault)
             del value
-            self._carry_out()
-        self._notify()
+            self._exchange.carry_out()
+        self._exchange.notify()
         self._be_interrupted()
 
-    def _pump(self) -> bool:
-        """Take in what has come, and send what is to be sent. Under the lock."""
-        busy = False
-        for _ in range(64):
-            message = self._transport.receive()
-            if message is None:
-                break
-            busy = True
-            for item in decode(message.data, message.buffers):
-                kind = type(item)
-                if kind is Value:
-                    self._worker.arrive(item)
-                elif kind is Done or kind is Broke:
-                    self._reports.append(item)
-                else:
-                    self._worker.obey(item)
-        self._carry_out()
-        return busy
-
-    def _carry_out(self) -> None:
-        """Do what follows, until nothing does, and send it off. Under the lock."""
-        if self.closed:
-            return
-        if self.driver is not None:
-            self.driver.collect()
-        while self._own or self._reports:
-            while self._own:
-                self._worker.obey(self._own.popleft())
-            while self._reports:
-                assert self.driver is not None
-                self.driver.report(self._reports.popleft())
-        may_pack = self.backend.readable or threading.get_ident() in self._hands
-        for target, value in self._worker.outgoing(may_pack):
-            self._transport.send(target, Lane.VALUES, *encode([value]))
-        if self._outbox:
-            outbox, self._outbox = self._outbox, {}
-            for rank, batch in outbox.items():
-                self._transport.send(rank, Lane.CONTROL, *encode(batch))
-
-    def _deliver(self, rank: RankId, message: ToRank) -> None:
-        if rank == self.rank:
-            self._own.append(message)
-        else:
-            self._outbox.setdefault(rank, []).append(message)
-
-    def _tell(self, message: ToDriver) -> None:
-        if self.driver is not None:
-            self._reports.append(message)
-        else:
-            self._outbox.setdefault(DRIVER, []).append(message)
+    def _may_read(self) -> bool:
+        return self.backend.readable or threading.get_ident() in self._hands
 
     def _runnable(self, tile: TileId) -> None:
         bell = self._bells.get(tile)
         if bell is not None:
             bell.notify()
-
-    def _notify(self) -> bool:
-        """Tell futures how they ended, and let go of what was dropped.
-
-        Without the lock, since the script's callbacks and finalisers may do anything.
-        """
-        self._worker.dropped.clear()
-        if self.driver is None or not self.driver.settled:
-            return False
-        settled = self.driver.settled
-        while settled:
-            try:
-                ending = settled.popleft()
-            except IndexError:  # another thread was quicker
-                break
-            self._end(ending)
-            del ending
-        with self._changed:
-            self._changed.notify_all()
-        return True
-
-    def _end(self, ending: Ending) -> None:
-        future = ending.future
-        future.before_callbacks = lambda: self._count_down(ending.owner)
-        if ending.outcome is Outcome.CANCELLED:
-            future.note_cancelled()
-        elif ending.make_error is not None:
-            future.set_exception(ending.make_error())
-        elif ending.small is not None:
-            future.set_result(self.packer.unpack(ending.small, None))
-        else:
-            future.set_result(ELSEWHERE)
-
-    def _count_down(self, owner: Owner) -> None:
-        with self._changed:
-            owner.outstanding -= 1
 
     def _be_interrupted(self) -> None:
         """Raise the KeyboardInterrupt that `interrupt` has held back, in the script's thread."""
@@ -453,11 +375,11 @@ class Engine:
 
     def _bug(self) -> None:
         """End the run after an error that cannot be: tables that it left half changed would be a hang."""
-        _say(f"a bug in sched, on rank {self.rank}. Please report it.")
+        say(f"a bug in sched, on rank {self.rank}. Please report it.")
         if self._transport.size > 1:
             traceback.print_exc()
             self._transport.abort(BUG)
-        self.closed = True
+        self.closed = self._exchange.closed = True
 
     # -- threads -------------------------------------------------------------------------------------------
 
@@ -473,7 +395,7 @@ class Engine:
         except BaseException:
             if not self.closed:
                 traceback.print_exc()
-                _say(f"a bug in sched, on rank {self.rank}. Please report it.")
+                say(f"a bug in sched, on rank {self.rank}. Please report it.")
                 self._transport.abort(BUG)
 
     def _work(self, tile: TileId) -> None:
@@ -487,44 +409,3 @@ class Engine:
                     return
             self._execute(call)
             del call
-
-
-class _Section:
-    """The engine's lock for whoever comes from outside.
-
-    A finaliser or callback of the user's that happens to run while this very thread holds the lock would
-    see tables that are half changed, or wait for itself: it gets an error. And an error of ours inside ends
-    the run.
-    """
-
-    def __init__(self, lock: Any, bug: Callable[[], None]) -> None:
-        self._lock = lock
-        self._bug = bug
-
-    def __enter__(self) -> None:
-        if self._lock._is_owned():
-            raise UsageError("the scheduler cannot be used by a finaliser that runs inside it")
-        self._lock.acquire()
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        try:
-            if kind is not None and not issubclass(kind, RequestError | UsageError | KeyboardInterrupt):
-                self._bug()
-        finally:
-            self._lock.release()
-
-
-def _say(text: str) -> None:
-    with contextlib.suppress(Exception):  # the job may have closed it
-        (sys.stderr or sys.__stderr__).write(f"sched: {text}\n")  # type: ignore[union-attr]
-        (sys.stderr or sys.__stderr__).flush()  # type: ignore[union-attr]
-
-
-class _Elsewhere:
-    """The result of a future whose value lies on a tile."""
-
-    def __repr__(self) -> str:
-        return "<value on a tile>"
-
-
-ELSEWHERE = _Elsewhere()

@@ -8,7 +8,6 @@ ranks compare what they have, so that what is wrong on any of them is said once,
 import dataclasses
 import os
 import platform
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from sched.backends.base import settle_at
 from sched.errors import DeviceError, LaunchError, RequestError, SchedError
 from sched.model import DRIVER, RankId
 from sched.runtime.engine import Engine
+from sched.runtime.exchange import say as say
 from sched.siblings import binding, environment, ranks
 from sched.transport.loopback import loopback
 
@@ -240,9 +240,3 @@ def _amount(tiles: int) -> str:
 def _named(found: backends.Found, name: str) -> str:
     device = {"level_zero": "Level Zero", "cpu": "the CPU device", "host": "the host (NumPy)"}[found.kind]
     return f"{device}{f' ({name})' if name and found.kind != 'host' else ''}: {found.why},"
-
-
-def say(text: str) -> None:
-    """Print a line about the run itself where it does not mix with the job's output."""
-    sys.stderr.write(f"sched: {text}\n")
-    sys.stderr.flush()
