@@ -28,7 +28,7 @@ from sched.core.events import (
 from sched.core.graph import State, Task
 from sched.core.policy import Policy
 from sched.errors import ProtocolError
-from sched.model import DRIVER, RankId, Ref, TaskId, TileId
+from sched.model import DRIVER, RankId, TaskId, TileId
 
 
 class Scheduler:
@@ -84,11 +84,6 @@ class Scheduler:
         """Tell how far a task has come; None when it is forgotten."""
         found = self._tasks.get(task)
         return found.state if found else None
-
-    def has_users(self, ref: Ref) -> bool:
-        """Tell whether tasks that have not ended take this value."""
-        found = self._tasks.get(ref)
-        return found is not None and found.users > 0
 
     def has_pinned(self, tile: TileId) -> bool:
         """Tell whether tasks wait for this tile that can have no other."""

@@ -604,9 +604,7 @@ class TestValues:
         core.finish(0)
         assert core.release(0) == []
         assert core.finish(1) == ["1 finished"]
-        assert core.scheduler.has_users(0)
         assert core.finish(2) == ["2 finished", "free 0 on 0"]
-        assert not core.scheduler.has_users(0)
 
     def test_nor_before_it_is_there(self):
         core = Core(tiles=1)
@@ -674,7 +672,8 @@ class TestFailing:
         core.submit()
         core.fail(0)
         core.submit(0, 1)
-        assert not core.scheduler.has_users(1)
+        assert core.finish(1) == ["1 finished"]
+        assert core.release(1) == ["free 1 on 0"]
 
     def test_the_ranks_forget_that_there_is_no_value(self):
         core = Core(tiles=2)
