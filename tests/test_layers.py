@@ -37,3 +37,11 @@ def test_a_device_loads_only_its_own_library(device: str, unwanted: set[str]) ->
 def test_the_command_line_is_light() -> None:
     heavy = ("numpy", "mpi4py", "dpctl", "dpnp", "cloudpickle", "concurrent.futures", "asyncio")
     assert loaded_after("import sched.cli", *heavy) == set()
+
+
+def test_a_file_is_one_idea() -> None:
+    """Above 400 lines it is probably two; what is a little above has its reason in the change that let it."""
+    for package in ("sched", "launch"):
+        for path in (CHECKOUT / package).rglob("*.py"):
+            lines = len(path.read_text().splitlines())
+            assert lines <= 420, f"{path.relative_to(CHECKOUT)} has {lines} lines"

@@ -6,7 +6,8 @@ from sched.core.actions import Outcome
 from sched.core.events import CancelRequested, Released, Submitted, Wanted
 from sched.core.scheduler import Scheduler
 from sched.errors import ProtocolError
-from sched.sim.machine import Link, Machine, Pause, Until
+from sched.sim.machine import Machine
+from sched.sim.terms import Link, Pause, Until
 
 FREE = Link(0.0, float("inf"))
 """Moves take no time."""
