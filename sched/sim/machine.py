@@ -26,7 +26,7 @@ from sched.core.events import Event, Failed, Finished, Submitted, TileClosed, Ti
 from sched.core.scheduler import Scheduler
 from sched.errors import ProtocolError
 from sched.model import DRIVER, RankId, Ref, TaskId, TileId, assert_never
-from sched.sim.terms import Link, Pause, Report, Until
+from sched.sim.terms import LINK, Pause, Report, Until
 
 N = TypeVar("N", int, float)
 
@@ -93,7 +93,7 @@ class Machine:
         seconds: float | Sequence[float] | Mapping[TaskId, float] | Callable[[TaskId], float] = 1.0,
         nbytes: int | Sequence[int] | Mapping[TaskId, int] | Callable[[TaskId], int] = 0,
         *,
-        link: Callable[[RankId, RankId, int], float] = Link(),
+        link: Callable[[RankId, RankId, int], float] = LINK,
         latency: float = 5e-6,
         decide: float = 0.0,
         failures: Mapping[TaskId, int] | None = None,

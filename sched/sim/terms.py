@@ -35,6 +35,9 @@ class Link:
         return self.seconds + nbytes / self.bandwidth
 
 
+LINK = Link()
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """What happened.
