@@ -482,7 +482,7 @@ class Fuzz(RuleBasedStateMachine):
                 assert state is (State.PLACED if task.on_tile else State.WAITING)
             else:
                 assert state is State[task.settled.outcome.name]
-            assert self.core.has_users(ref) is bool(self.users(ref))
+            assert (ref in self.core._tasks and self.core._tasks[ref].users > 0) is bool(self.users(ref))
         assert len(self.core) == remembered
 
     # -- the end -------------------------------------------------------------------------------------
