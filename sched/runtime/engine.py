@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import asyncio
 
 LENT = 0.001
-"""Seconds between two moments that an asyncio loop lends."""
+"""Seconds: between two moments that an asyncio loop lends, and for which `tidy` waits."""
 
 GRACE = 3.0
 """Seconds that ranks are given to end by themselves when something went wrong."""
@@ -159,8 +159,11 @@ class Engine:
         self._exchange.notify()
 
     def tidy(self) -> None:
-        """Let go of values that the script has dropped, unless somebody is at it, or about to be."""
-        if self.closed or self._lock._is_owned() or not self._lock.acquire(blocking=False):
+        """Let go of values that the script has dropped, unless somebody is at it, or about to be.
+
+        It may be called at any moment, so it does not insist on the lock.
+        """
+        if self.closed or self._lock._is_owned() or not self._lock.acquire(timeout=LENT):
             return
         try:
             self._exchange.carry_out()
