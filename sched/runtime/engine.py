@@ -67,7 +67,7 @@ class Engine:
         self.rank = transport.rank
         self.tiles = backend.tiles
         self.home: Tile | None = self.tiles[0] if self.tiles else None
-        self.closed = False
+        self._closed = False
         self.interrupted = False
         self.pid = os.getpid()
         self._transport = transport
@@ -103,6 +103,11 @@ class Engine:
             self._threads.append(self._thread(self._relief.run))
         for thread in self._threads:
             thread.start()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the run is over for this process: it has ended, or this is a child that it forked."""
+        return self._closed or os.getpid() != self.pid
 
     # -- for the script (rank 0) -------------------------------------------------------------------------
 
@@ -252,7 +257,7 @@ class Engine:
                 for rank in range(1, self._transport.size):
                     self._exchange.deliver(RankId(rank), Stop())
                 self._exchange.carry_out()
-            self.closed = self._exchange.closed = True
+            self._closed = self._exchange.closed = True
             for bell in self._bells.values():
                 bell.notify_all()
         self._relief.stop()
@@ -382,7 +387,7 @@ class Engine:
         if self._transport.size > 1:
             traceback.print_exc()
             self._transport.abort(BUG)
-        self.closed = self._exchange.closed = True
+        self._closed = self._exchange.closed = True
 
     # -- threads -------------------------------------------------------------------------------------------
 

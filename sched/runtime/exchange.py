@@ -4,6 +4,7 @@ The tables of `worker` and, on rank 0, of `driver` change in here only, under th
 """
 
 import contextlib
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Collection
@@ -158,8 +159,11 @@ class Section:
     def __init__(self, lock: Any, bug: Callable[[], None]) -> None:
         self._lock = lock
         self._bug = bug
+        self._pid = os.getpid()
 
     def __enter__(self) -> None:
+        if os.getpid() != self._pid:  # a thread that is not here may hold the lock
+            raise UsageError("a forked child cannot use its parent's scheduler: start it in another way")
         if self._lock._is_owned():
             raise UsageError("the scheduler cannot be used by a finaliser that runs inside it")
         self._lock.acquire()
