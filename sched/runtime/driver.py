@@ -163,12 +163,7 @@ class Driver:
         self._failed: WeakValueDictionary[TaskId, Future] = WeakValueDictionary()
 
     def submit(self, order: Order, make: Callable[[Ref, "deque[Ref]"], Future], owner: Owner) -> Future:
-        """Take in a call.
-
-        Raises:
-            RequestError: It is pinned to a tile that there is not.
-        """
-        self.check(order.options)
+        """Take in a call, which `check` has found to be possible."""
         task = TaskId(self._next)
         self._next += 1
         future = make(task, self.released)
@@ -180,7 +175,11 @@ class Driver:
         return future
 
     def check(self, options: Options) -> None:
-        """See whether a task with these options can ever run."""
+        """See whether a task with these options can ever run.
+
+        Raises:
+            RequestError: It is pinned to a tile that there is not.
+        """
         if options.tile is not None and not 0 <= options.tile < len(self.ranks):
             raise RequestError(
                 f"tile={options.tile} does not exist: this run has {len(self.ranks)} tiles, "
