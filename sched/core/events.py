@@ -13,7 +13,8 @@ class Submitted(NamedTuple):
 
     `inputs` are the tasks whose values it takes, each once, in order of first use. `tile` pins it;
     `near` wishes it beside another task's value, without taking that value as an input. `retries` is
-    how many more times it may be tried after it raised.
+    how many more times it may be tried after it raised. `tiles` is how many it needs at the same time;
+    a `tile` is then the first of them.
     """
 
     task: TaskId
@@ -22,10 +23,11 @@ class Submitted(NamedTuple):
     near: Ref | None = None
     priority: int = 0
     retries: int = 0
+    tiles: int = 1
 
 
 class Finished(NamedTuple):
-    """The call returned; its value of `nbytes` lies on the tile where it ran."""
+    """The call returned, on all of its ranks; its value of `nbytes` lies on the tile where it ran."""
 
     task: TaskId
     nbytes: int
@@ -56,10 +58,16 @@ class Wanted(NamedTuple):
     task: Ref
 
 
-class TileOpened(NamedTuple):
-    """A tile that works on demand takes one task now (see `policy.Policy`)."""
+class Spread(NamedTuple):
+    """The script wishes this value to be on every rank that has a tile."""
 
-    tile: TileId
+    task: Ref
+
+
+class TilesOpened(NamedTuple):
+    """Tiles that work on demand take one task each now (see `policy.Policy`)."""
+
+    tiles: tuple[TileId, ...]
 
 
 class TileClosed(NamedTuple):
@@ -68,4 +76,6 @@ class TileClosed(NamedTuple):
     tile: TileId
 
 
-Event = Submitted | Finished | Failed | CancelRequested | Released | Wanted | TileOpened | TileClosed
+Event = (
+    Submitted | Finished | Failed | CancelRequested | Released | Wanted | Spread | TilesOpened | TileClosed
+)

@@ -16,6 +16,10 @@ class State(enum.IntEnum):
     CANCELLED = 4
 
 
+_NOBODY: list[RankId] = []
+"""Few values are sent anywhere: a list for each would cost more than all that is done with it."""
+
+
 class Task:
     """One call and its value.
 
@@ -40,12 +44,17 @@ class Task:
         "near",
         "pin",
         "retries",
+        "senders",
+        "sent_on",
         "shunned",
+        "spread",
         "state",
+        "tiles",
         "unfinished",
         "unplaced",
         "users",
         "wanted",
+        "width",
     )
 
     def __init__(self, event: Submitted, inputs: tuple["Task", ...], near: "Task | None") -> None:
@@ -62,6 +71,9 @@ class Task:
         self.unfinished = 0
         self.consumers: list[Task] = []
         self.followers: list[Task] = []
+        # How many tiles it needs at the same time; and, if several, which it has.
+        self.width = event.tiles
+        self.tiles: tuple[TileId, ...] = ()
         self.home: TileId | None = None
         # Whether its tile has taken one of its consumers ahead.
         self.led = False
@@ -69,10 +81,14 @@ class Task:
         self.shunned: TileId | None = None
         # The value: where copies are or are going, and who still needs it.
         self.holders: set[RankId] = set()
+        # Who sends it on, in the order in which they get it, and how many copies they have been told to send.
+        self.senders: list[RankId] = _NOBODY
+        self.sent_on = 0
         self.nbytes = 0
         self.users = 0
         self.named = True
         self.wanted = False
+        self.spread = False
 
     @property
     def settled(self) -> bool:

@@ -19,16 +19,20 @@ ran on one.)
 waits, and then for one task: nothing is ever stuck behind user code. While it rests, one ready task stays
 free for it that would otherwise be second on another tile: a tile that has run out of work may take that.
 
+*Sources.* With a budget (see `window`), a tile that is over it takes no task without inputs, unless pinned:
+these wait in a line of their own, where they keep nobody from what comes after them.
+
 *Order.* Higher priority first; then tasks pinned to the tile, then tasks whose data is on it, the one that
 lacks the fewest bytes first, then the oldest. No step here costs more for more tiles or more waiting tasks,
 but for a heap's logarithm.
 """
 
-from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
+from itertools import islice
 
 from sched.core.graph import Task
+from sched.core.tiles import Tiles
 from sched.model import RankId, TaskId, TileId
 
 CHEAP = 1 << 20
@@ -42,28 +46,26 @@ _Heap = list[tuple[tuple[int, TaskId], Task]]
 
 
 class Policy:
-    """Loads of the tiles and queues of the tasks that have none.
+    """Queues of the tasks that have no tile.
 
     Args:
         ranks: the rank of each tile.
         depth: how many ready tasks a tile takes, at least 1.
-        on_demand: tiles that take a task only after `open`.
+        tiles: what each has to do.
     """
 
-    def __init__(self, ranks: Sequence[RankId], depth: int, on_demand: Collection[TileId]) -> None:
+    def __init__(self, ranks: Sequence[RankId], depth: int, tiles: Tiles) -> None:
         self._ranks = ranks
         self._depth = depth
-        self._on_demand = frozenset(on_demand)
-        self._limit = [0 if t in self._on_demand else depth for t in range(len(ranks))]
-        self._load = [0] * len(ranks)
-        self._ahead = [0] * len(ranks)
-        # Tiles with room, by their slot: by load, and then by tasks ahead; first who has waited longest. Not
-        # plain dicts: to find the first key, those step over every key that was deleted before it.
-        self._slot = [0] * len(ranks)
-        self._room: list[OrderedDict[TileId, None]] = [OrderedDict() for _ in range(depth * (depth + 1))]
-        self._room[0].update((TileId(t), None) for t in range(len(ranks)) if self._limit[t])
-        self._resting = set(self._on_demand)
+        self._tiles = tiles
+        # The same things, once more: these are looked at for every task.
+        self._change, self._has_room_ahead = tiles.change, tiles.has_room_ahead
+        self._on_demand = tiles.on_demand
+        self._load, self._limit, self._over = tiles.load, tiles.limit, tiles.over
+        self._room, self._sides, self._resting = tiles.room, tiles.sides, tiles.resting
+        self._lifted = True
         self._oldest: _Heap = []
+        self._sources: _Heap = []
         self._pinned: dict[TileId, _Heap] = {}
         self._beside: dict[TileId, _Heap] = {}
         self._coming: dict[TileId, _Heap] = {}
@@ -82,37 +84,61 @@ class Policy:
             heappush(self._pinned.setdefault(task.pin, []), (task.key, task))
             return None
         homes, avoid = self._homes(task), task.shunned
-        idle = next((t for t in self._room[0] if t != avoid), None)
-        best, best_rank = None, (-1, 0)
+        rooms, sides, held_back = self._room, self._sides, False
+        if sides == 2 and not task.inputs and not self._lifted:
+            rooms, sides, held_back = rooms[::2], 1, True
+        idle = next((t for t in rooms[0] if t != avoid), None)
+        if sides == 2 and idle is None:
+            idle = next((t for t in rooms[1] if t != avoid), None)
+        best, best_rank = None, (-1, 0, 0)
         for tile in homes:
-            if tile != avoid and self._load[tile] < self._limit[tile]:
-                rank = (self._bytes_at(task, tile), -self._tasks(tile))
+            if (
+                tile != avoid
+                and self._load[tile] < self._limit[tile]
+                and not (held_back and self._over[tile])
+            ):
+                rank = (*self._pull(task, tile), -self._tiles.tasks(tile))
                 if rank > best_rank:
                     best, best_rank = tile, rank
-        if best is not None and (best in self._room[0] or idle is None or best_rank[0] > CHEAP):
+        if best is not None and (not self._tiles.tasks(best) or idle is None or best_rank[0] > CHEAP):
             return task, best
-        second = avoid is not None or (_is_light(task) and len(self._oldest) >= len(self._resting))
-        for room in self._room if second else self._room[: self._depth + 1]:
+        second = avoid is not None or (_is_light(task) and self._waiting() >= len(self._resting))
+        for room in rooms if second else rooms[: (self._depth + 1) * sides]:
             for tile in room:
                 if tile != avoid:
-                    if not self._load[tile] or not self._oldest or not self._overtakes(task, tile):
+                    older = self._older(task, tile) if self._load[tile] else None
+                    if older is None:
                         return task, tile
                     self._queue(task, homes)
-                    return heappop(self._oldest)[1], tile
+                    return heappop(older)[1], tile
         self._queue(task, homes)
         return None
 
     def _queue(self, task: Task, homes: Sequence[TileId]) -> None:
+        if self._sides == 2 and not task.inputs:
+            heappush(self._sources, (task.key, task))
+            return
         heappush(self._oldest, (task.key, task))
         for tile in homes:
             heappush(self._beside.setdefault(tile, []), (task.key, task))
 
-    def _overtakes(self, task: Task, tile: TileId) -> bool:
-        """Whether a task that waits, and may go to the tile, comes before this one."""
-        if not _settle_top(self._oldest, ready=True):
-            return False
-        first = self._oldest[0][1]
-        return first.key < task.key and first.shunned != tile and _is_light(first)
+    def _waiting(self) -> int:
+        return len(self._oldest) + len(self._sources)
+
+    def _line(self, tile: TileId) -> _Heap:
+        """Return the tasks of which an idle tile takes the first: those with inputs, or the sources."""
+        oldest, sources = self._oldest, self._sources
+        if (self._over[tile] and not self._lifted) or not _settle_top(sources, ready=True):
+            return oldest
+        return oldest if _settle_top(oldest, ready=True) and oldest[0] < sources[0] else sources
+
+    def _older(self, task: Task, tile: TileId) -> _Heap | None:
+        """Return the tasks whose first comes before this one, and may be second on the tile."""
+        line = self._line(tile) if self._sources else self._oldest
+        if not _settle_top(line, ready=True):
+            return None
+        first = line[0][1]
+        return line if first.key < task.key and first.shunned != tile and _is_light(first) else None
 
     def place_early(self, task: Task) -> TileId | None:
         """Find a tile that computes an input of this task and may take one more ahead, or queue it."""
@@ -125,7 +151,7 @@ class Policy:
             made = {tile: self._made_at(task, tile) for tile in able}
             half = max(made.values()) / 2
             good = [tile for tile in able if made[tile] >= half]
-            return min(good, key=lambda tile: (self._tasks(tile), -self._bytes_at(task, tile)))
+            return min(good, key=lambda tile: (self._tiles.tasks(tile), -self._bytes_at(task, tile)))
         if able:
             return able[0]
         for tile in homes:
@@ -139,11 +165,12 @@ class Policy:
         if self._load[tile] >= self._limit[tile]:
             return None
         pinned, beside = self._pinned.get(tile), self._beside.get(tile)
+        line = self._line(tile) if self._sources else self._oldest
         best: _Heap | None = None
-        for heap in (pinned, beside, self._oldest):
+        for heap in (pinned, beside, line):
             if not heap or not _settle_top(heap, ready=True):
                 continue
-            if heap is self._oldest and self._load[tile] and not self._may_be_second(heap):
+            if heap is line and self._load[tile] and not self._may_be_second(heap):
                 continue
             if best is None or heap[0][0][0] < best[0][0][0]:
                 best = heap
@@ -151,9 +178,20 @@ class Policy:
             return None
         return self._nearest(best, tile, ready=True) if best is beside else heappop(best)[1]
 
+    def rather(self, task: Task, tile: TileId) -> TileId:
+        """Return the tile that should have a task which `tile` has picked.
+
+        Of several tiles that open at the same time the first picks among the tasks of all; one whose data is
+        on another of them is that one's.
+        """
+        if not self._on_demand or task.pin is not None:
+            return tile
+        homes = [t for t in self._homes(task) if t != task.shunned and self._load[t] < self._limit[t]]
+        return max([tile, *homes], key=lambda t: self._pull(task, t))
+
     def _may_be_second(self, heap: _Heap) -> bool:
         """Whether a tile that has a task may take the first of these: is it light, and nobody's who rests?"""
-        return len(heap) > len(self._resting) and _is_light(heap[0][1])
+        return self._waiting() > len(self._resting) and _is_light(heap[0][1])
 
     def pick_early(self, tile: TileId) -> Task | None:
         """Choose the next task that a tile takes ahead, if it has room for one."""
@@ -191,8 +229,7 @@ class Policy:
             return
         self._change(tile, +1, 0)
         if tile in self._on_demand:
-            self._set_limit(tile, 0)
-            self._resting.discard(tile)
+            self._tiles.use_up(tile)
 
     def matured(self, tile: TileId) -> None:
         """Count a task that was placed ahead as ready: its last input is there."""
@@ -204,28 +241,24 @@ class Policy:
             self._change(tile, 0, -1)
         else:
             self._change(tile, -1, 0)
-            if tile in self._on_demand and not self._limit[tile]:
-                self._resting.add(tile)
+            if tile in self._on_demand:
+                self._tiles.rest(tile)
 
-    def open(self, tile: TileId) -> None:
-        """Let a tile that works on demand take one task."""
-        self._set_limit(tile, 1)
-        self._resting.discard(tile)
+    def lift(self) -> list[TileId]:
+        """Let tiles take sources though they are over their budget; return such as can."""
+        self._lifted = True
+        if not _settle_top(self._sources, ready=True):
+            return []
+        return list(islice((tile for room in self._room[1::2] for tile in room), len(self._sources)))
 
-    def close(self, tile: TileId) -> None:
-        """Let it take no more."""
-        self._set_limit(tile, 0)
-        if not self._load[tile]:
-            self._resting.add(tile)
+    def enforce(self) -> None:
+        """Let them take none any more."""
+        self._lifted = False
 
     def has_pinned(self, tile: TileId) -> bool:
         """Tell whether ready tasks wait for this tile that can run nowhere else."""
         heap = self._pinned.get(tile)
         return heap is not None and _settle_top(heap, ready=True)
-
-    def _has_room_ahead(self, tile: TileId) -> bool:
-        ahead = self._ahead[tile]
-        return ahead < self._depth and ahead + self._load[tile] <= self._depth
 
     def _leads(self, task: Task, tile: TileId) -> bool:
         """Whether the tile may take this task ahead: it is pinned here, or the heir of what is made here."""
@@ -236,29 +269,6 @@ class Policy:
                 if source.led and source.home == tile and not source.settled:
                     return False
         return True
-
-    def _tasks(self, tile: TileId) -> int:
-        return self._load[tile] + self._ahead[tile]
-
-    def _change(self, tile: TileId, ready: int, ahead: int) -> None:
-        """Count tasks in or out, and keep the tile's place among those with room."""
-        load, limit, slot = self._load[tile], self._limit[tile], self._slot[tile]
-        if load < limit:
-            del self._room[slot][tile]
-        load += ready
-        slot += ready * (self._depth + 1) + ahead
-        if load < limit:
-            self._room[slot][tile] = None
-        self._load[tile], self._slot[tile] = load, slot
-        self._ahead[tile] += ahead
-
-    def _set_limit(self, tile: TileId, limit: int) -> None:
-        had_room, has_room = self._load[tile] < self._limit[tile], self._load[tile] < limit
-        self._limit[tile] = limit
-        if had_room and not has_room:
-            del self._room[self._slot[tile]][tile]
-        elif has_room and not had_room:
-            self._room[self._slot[tile]][tile] = None
 
     # -- where the data is -----------------------------------------------------------------------------
 
@@ -282,6 +292,10 @@ class Policy:
         if task.near is not None and task.near.home == tile:
             here += 1 << 62
         return here
+
+    def _pull(self, task: Task, tile: TileId) -> tuple[int, int]:
+        """Weigh how much draws a task to a tile: what is on its rank; of that, what was made on the tile."""
+        return self._bytes_at(task, tile), self._made_at(task, tile)
 
     def _made_at(self, task: Task, tile: TileId) -> int:
         """Weigh what of the task's data was made on the tile. Copies do not count: they follow the tasks,

@@ -4,7 +4,7 @@ Rules that hold after every event, and that the fuzzer checks:
 
 * Every submitted task is settled exactly once, if its rank answers.
 * Actions only depend on earlier ones (see `actions`).
-* A value goes to a rank at most once, and straight from the rank that made it.
+* A value goes to a rank at most once, from a rank that has it or was told to expect it (see `fanout`).
 * A value is freed everywhere as soon as the script cannot name it and no unfinished task takes it; then
   nothing of the task is remembered.
 """
@@ -20,13 +20,18 @@ from sched.core.events import (
     Failed,
     Finished,
     Released,
+    Spread,
     Submitted,
     TileClosed,
-    TileOpened,
+    TilesOpened,
     Wanted,
 )
+from sched.core.fanout import Fanout
+from sched.core.gangs import Gangs
 from sched.core.graph import State, Task
 from sched.core.policy import Policy
+from sched.core.tiles import Tiles
+from sched.core.window import Window
 from sched.errors import ProtocolError
 from sched.model import DRIVER, RankId, TaskId, TileId
 
@@ -37,20 +42,31 @@ class Scheduler:
     Args:
         ranks: the rank of each tile, in the order of tile ids.
         depth: how many ready tasks are given to a tile at a time, at least 1.
-        on_demand: tiles that take tasks only between `TileOpened` and the next task.
+        on_demand: tiles that take tasks only between `TilesOpened` and the next task.
+        places: the node and the card of each tile; None if all are on one node, and each rank is a card.
+        budget: bytes for each tile, at least 1: see `window`. None if producers may run ahead at will.
     """
 
     def __init__(
-        self, ranks: Sequence[RankId], *, depth: int = 2, on_demand: Collection[TileId] = ()
+        self,
+        ranks: Sequence[RankId],
+        *,
+        depth: int = 2,
+        on_demand: Collection[TileId] = (),
+        places: Sequence[tuple[int, int]] | None = None,
+        budget: int | None = None,
     ) -> None:
         self._ranks = tuple(ranks)
-        self._on_demand = frozenset(on_demand)
-        self._policy = Policy(self._ranks, depth, on_demand)
+        self._tiles = Tiles(len(self._ranks), depth, on_demand, budgeted=budget is not None)
+        self._policy = Policy(self._ranks, depth, self._tiles)
+        self._fanout = Fanout(self._ranks)
         self._tasks: dict[TaskId, Task] = {}
         self._actions: list[Action] = []
         # Tasks that may have become placeable, and tiles that may have got room, in this event.
         self._risen: deque[Task] = deque()
         self._freed: deque[TileId] = deque()
+        self._gangs = Gangs(self._ranks, places, self._tiles, self._freed.append)
+        self._window = None if budget is None else Window(budget, self._tiles, self._policy)
         self._on: dict[type, Callable[[Any], None]] = {
             Submitted: self._submitted,
             Finished: self._finished,
@@ -58,7 +74,8 @@ class Scheduler:
             CancelRequested: self._cancel_requested,
             Released: self._released,
             Wanted: self._wanted,
-            TileOpened: self._tile_opened,
+            Spread: self._spread,
+            TilesOpened: self._tiles_opened,
             TileClosed: self._tile_closed,
         }
 
@@ -86,8 +103,8 @@ class Scheduler:
         return found.state if found else None
 
     def has_pinned(self, tile: TileId) -> bool:
-        """Tell whether tasks wait for this tile that can have no other."""
-        return self._policy.has_pinned(tile)
+        """Tell whether tasks wait for this tile that cannot do without it."""
+        return self._policy.has_pinned(tile) or self._gangs.wait_for(tile)
 
     # -- events --------------------------------------------------------------------------------------
 
@@ -96,6 +113,8 @@ class Scheduler:
             raise ProtocolError(f"task {event.task} was submitted twice")
         if event.tile is not None and not 0 <= event.tile < len(self._ranks):
             raise ProtocolError(f"task {event.task} is pinned to tile {event.tile} of {len(self._ranks)}")
+        if not 1 <= event.tiles <= len(self._ranks):
+            raise ProtocolError(f"task {event.task} needs {event.tiles} tiles of {len(self._ranks)}")
         try:
             inputs = tuple([self._tasks[ref] for ref in event.inputs])
         except KeyError as missing:
@@ -110,8 +129,10 @@ class Scheduler:
                 source.consumers.append(task)
                 task.unfinished += 1
                 task.unplaced += not _stands(source)
-            elif source.state is not State.FINISHED and broken is None:
-                broken = source
+            elif source.state is not State.FINISHED:
+                broken = broken or source
+            elif self._window is not None and source.users == 1:
+                self._window.fill(source)
         if broken is not None:
             self._settle(task, State.FAILED, broken.id if broken.cause is None else broken.cause)
             return
@@ -126,6 +147,8 @@ class Scheduler:
         tile = self._leave(task)
         task.nbytes = event.nbytes
         task.state = State.FINISHED
+        if self._window is not None and task.users:
+            self._window.fill(task)
         self._actions.append(Settle(task.id, Outcome.FINISHED))
         for consumer in task.consumers:
             if consumer.state is State.WAITING:
@@ -141,8 +164,8 @@ class Scheduler:
                 consumer.unfinished -= 1
         task.consumers.clear()
         self._let_follow(task)
-        if task.wanted:
-            self._bring(task, DRIVER)
+        if task.wanted or task.spread:
+            self._send_out(task)
         self._let_go_inputs(task)
         self._let_go(task)
         self._freed.append(tile)
@@ -157,7 +180,9 @@ class Scheduler:
             task.state, task.home, task.shunned = State.WAITING, None, tile
             task.attempt += 1
             # It raised, so its inputs are there; but it is ready only when their ranks have said so as well.
-            if task.ready and (again := self._policy.place_ready(task)) is not None:
+            if task.width > 1:
+                self._gangs.add(task)
+            elif task.ready and (again := self._policy.place_ready(task)) is not None:
                 self._put(*again)
         else:
             self._settle(task, State.FAILED, event.cause)
@@ -181,67 +206,120 @@ class Scheduler:
             raise ProtocolError(f"the value {event.task} is wanted, but was released")
         task.wanted = True
         if task.state is State.FINISHED or _stands(task):
-            self._bring(task, DRIVER)
+            self._send_out(task)
 
-    def _tile_opened(self, event: TileOpened) -> None:
-        self._check_on_demand(event.tile)
-        self._policy.open(event.tile)
-        self._freed.append(event.tile)
+    def _spread(self, event: Spread) -> None:
+        task = self._tasks.get(event.task)
+        if task is None or not task.named:
+            raise ProtocolError(f"the value {event.task} is to be spread, but was released")
+        task.spread = True
+        if task.state is State.FINISHED or _stands(task):
+            self._send_out(task)
+
+    def _tiles_opened(self, event: TilesOpened) -> None:
+        for tile in event.tiles:
+            self._check_on_demand(tile)
+            if not self._gangs.holds(tile):
+                self._tiles.open(tile)
+                self._freed.append(tile)
+        if self._gangs.lines:
+            self._gangs.look()
 
     def _tile_closed(self, event: TileClosed) -> None:
         self._check_on_demand(event.tile)
-        self._policy.close(event.tile)
+        self._gangs.closed(event.tile)
+        self._tiles.close(event.tile)
 
     def _check_on_demand(self, tile: TileId) -> None:
-        if tile not in self._on_demand:
+        if tile not in self._tiles.on_demand:
             raise ProtocolError(f"tile {tile} was opened or closed, but does not work on demand")
 
     # -- placing ---------------------------------------------------------------------------------------
 
     def _place(self) -> None:
         """Put tasks on tiles until no task that rose has a tile with room, and no such tile a task."""
+        while True:
+            self._place_singles()
+            if self._gangs.lines and (gang := self._gangs.next()) is not None:
+                self._put(gang, gang.tiles[0])
+                continue
+            if self._window is not None and not self._freed:
+                self._freed.extend(self._window.rest())
+            if not self._freed:
+                return
+
+    def _place_singles(self) -> None:
+        policy = self._policy
         while self._risen or self._freed:
             while self._freed:
                 tile = self._freed.popleft()
-                while (task := self._policy.pick(tile)) is not None:
-                    self._put(task, tile)
-                while (task := self._policy.pick_early(tile)) is not None:
+                while (task := policy.pick(tile)) is not None:
+                    self._put(task, policy.rather(task, tile))
+                while (task := policy.pick_early(tile)) is not None:
                     self._put(task, tile)
             if self._risen:
                 task = self._risen.popleft()
-                if task.ready:
-                    found = self._policy.place_ready(task)
+                if task.width > 1:
+                    if task.ready:
+                        self._gangs.add(task)
+                elif task.ready:
+                    found = policy.place_ready(task)
                     if found is not None:
                         self._put(*found)
                     elif task.shunned is not None:
                         self._freed.append(task.shunned)
                 elif task.early:
-                    tile_ahead = self._policy.place_early(task)
+                    tile_ahead = policy.place_early(task)
                     if tile_ahead is not None:
                         self._put(task, tile_ahead)
 
     def _put(self, task: Task, tile: TileId) -> None:
         rank = self._ranks[tile]
         for source in task.inputs:
-            self._bring(source, rank)
+            if rank not in source.holders:
+                self._bring(source, rank)
         task.state, task.home = State.PLACED, tile
+        if task.width > 1:
+            self._run_on_all(task)
+        else:
+            self._policy.placed(task, tile)
+            self._actions.append(Run(task.id, tile, task.attempt))
         task.holders.add(rank)
-        self._policy.placed(task, tile)
-        self._actions.append(Run(task.id, tile, task.attempt))
+        if self._window is not None:
+            self._window.placed(task)
         if task.firm:
-            if task.wanted:
-                self._bring(task, DRIVER)
+            if task.wanted or task.spread:
+                self._send_out(task)
             for consumer in task.consumers:
                 consumer.unplaced -= 1
                 if not consumer.unplaced:
                     self._risen.append(consumer)
             self._let_follow(task)
 
+    def _run_on_all(self, gang: Task) -> None:
+        shares: dict[RankId, list[TileId]] = {}
+        for tile in gang.tiles:
+            shares.setdefault(self._ranks[tile], []).append(tile)
+        for source in gang.inputs:
+            for rank in shares:
+                self._bring(source, rank)
+        ranks = tuple(shares)
+        for share in shares.values():
+            self._actions.append(Run(gang.id, share[0], gang.attempt, tuple(share), ranks))
+
+    def _send_out(self, task: Task) -> None:
+        if task.wanted:
+            self._bring(task, DRIVER)
+        if task.spread:
+            for rank in dict.fromkeys(self._ranks):
+                self._bring(task, rank)
+
     def _bring(self, task: Task, rank: RankId) -> None:
         if rank not in task.holders:
-            assert task.home is not None
             task.holders.add(rank)
-            self._actions.append(Move(task.id, self._ranks[task.home], rank))
+            assert task.home is not None
+            source = self._fanout.sender(task, self._ranks[task.home], rank)
+            self._actions.append(Move(task.id, source, rank))
 
     def _let_follow(self, task: Task) -> None:
         """Let tasks go on that only wished to know where this one is."""
@@ -262,7 +340,13 @@ class Scheduler:
 
     def _leave(self, task: Task) -> TileId:
         assert task.home is not None
-        self._policy.left(task, task.home)
+        if self._window is not None:
+            self._window.left(task)
+        if task.width > 1:
+            self._gangs.left(task)
+            self._freed.extend(task.tiles)
+        else:
+            self._policy.left(task, task.home)
         return task.home
 
     def _settle(self, first: Task, state: State, cause: TaskId | None) -> None:
@@ -289,6 +373,10 @@ class Scheduler:
         inputs, task.inputs, task.near = task.inputs, (), None
         for source in inputs:
             source.users -= 1
+            if self._window is not None and not source.users and source.state is State.FINISHED:
+                tile = self._window.drain(source)
+                if tile is not None:
+                    self._freed.append(tile)
             self._let_go(source)
 
     def _let_go(self, task: Task) -> None:

@@ -8,6 +8,8 @@ change of policy is judged. It plays by these rules:
   ranks report. The driver's own rank needs no message.
 * *A rank* obeys in order, and nothing in it blocks. A task runs once its inputs are on the rank. A tile
   runs one task at a time: the first that became runnable.
+* *A gang* is a task on several tiles. Each of its ranks keeps its tiles for it once the inputs are there;
+  when all do, it runs, on all of them, and its value is then at the first rank.
 * *A move* leaves once the value is there. A rank sends one value at a time, in the order in which they
   could leave; that takes `link(source, target, nbytes)` seconds. Any number can arrive at a time.
 * *A value* takes memory until it is freed there and no longer being sent.
@@ -17,59 +19,20 @@ change of policy is judged. It plays by these rules:
 """
 
 import gc
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, TypeVar
 
 from sched.core.actions import Free, Move, Run, Settle
-from sched.core.events import Event, Failed, Finished, Submitted, TileClosed, TileOpened
+from sched.core.events import Event, Failed, Finished, Submitted, TileClosed, TilesOpened
 from sched.core.scheduler import Scheduler
 from sched.errors import ProtocolError
 from sched.model import DRIVER, RankId, Ref, TaskId, TileId, assert_never
+from sched.sim.rank import Rank
 from sched.sim.terms import LINK, Pause, Report, Until
 
 N = TypeVar("N", int, float)
-
-
-class _Rank:
-    """What one rank has, and what there waits for what it has not."""
-
-    __slots__ = (
-        "held",
-        "leaving",
-        "most",
-        "most_nbytes",
-        "nbytes_held",
-        "outbox",
-        "sending",
-        "sends_until",
-        "takers",
-        "unwanted",
-        "values",
-    )
-
-    def __init__(self) -> None:
-        # The values, each with the task to blame where there is none.
-        self.values: dict[Ref, TaskId | None] = {}
-        self.takers: dict[Ref, list[TaskId]] = {}
-        self.outbox: dict[Ref, list[RankId]] = {}
-        # Values that were freed while on their way here, and while on their way from here.
-        self.unwanted: set[Ref] = set()
-        self.leaving: set[Ref] = set()
-        self.sending: dict[Ref, int] = {}
-        self.sends_until = 0.0
-        self.held = self.most = 0
-        self.nbytes_held = self.most_nbytes = 0
-
-    def hold(self, nbytes: int) -> None:
-        self.held += 1
-        self.nbytes_held += nbytes
-        self.most = max(self.most, self.held)
-        self.most_nbytes = max(self.most_nbytes, self.nbytes_held)
-
-    def lose(self, nbytes: int) -> None:
-        self.held -= 1
-        self.nbytes_held -= nbytes
 
 
 class Machine:
@@ -83,7 +46,7 @@ class Machine:
         latency: how long a message between the driver and another rank takes.
         decide: how long the driver is busy with an event.
         failures: how many attempts of a task raise, where not none.
-        depth: as the core's.
+        depth: as the core's, and so are `places` and `budget`.
         on_demand: as the core's. These tiles share their thread with the script.
     """
 
@@ -99,10 +62,12 @@ class Machine:
         failures: Mapping[TaskId, int] | None = None,
         depth: int = 2,
         on_demand: Collection[TileId] = (),
+        places: Sequence[tuple[int, int]] | None = None,
+        budget: int | None = None,
     ) -> None:
-        self._core = Scheduler(ranks, depth=depth, on_demand=on_demand)
+        self._core = Scheduler(ranks, depth=depth, on_demand=on_demand, places=places, budget=budget)
         self._tile_rank = tuple(ranks)
-        self._ranks = [_Rank() for _ in range(max(DRIVER, *ranks) + 1)]
+        self._ranks = [Rank() for _ in range(max(DRIVER, *ranks) + 1)]
         self._queues: list[list[TaskId]] = [[] for _ in ranks]
         self._running = [False] * len(ranks)
         self._seconds = _by_task(seconds)
@@ -115,8 +80,9 @@ class Machine:
         self._now = self._decided = 0.0
         self._serial = 0
         self._inputs: dict[TaskId, tuple[Ref, ...]] = {}
-        # Of the tasks that cannot run yet: how many inputs are not there.
-        self._missing: dict[TaskId, int] = {}
+        # The tiles of each gang that has been told to run, by rank, and how many ranks cannot begin yet.
+        self._gangs: dict[TaskId, dict[RankId, tuple[TileId, ...]]] = {}
+        self._absent: dict[TaskId, int] = {}
         self._script: Iterator[Event | Until | Pause] = iter(())
         self._awaited: TaskId | None = None
         self._listening = False
@@ -195,15 +161,14 @@ class Machine:
                     return
                 self._handle(said)
         self._listening = True
-        for tile in self._on_demand:
-            self._handle(TileOpened(tile))
+        if self._on_demand:
+            self._handle(TilesOpened(tuple(self._on_demand)))
 
     # -- the driver ------------------------------------------------------------------------------------
 
     def _report(self, rank: RankId, event: Finished | Failed) -> None:
         when = self._now
         if rank != DRIVER:
-            self._messages += 1
             when += self._latency
         self._at(when, self._hear if self._decide else self._take_in, event)
 
@@ -213,10 +178,11 @@ class Machine:
 
     def _take_in(self, event: Finished | Failed) -> None:
         """Have the core handle a report, and see whether the script goes on."""
-        tile = self._homes[event.task]
+        gang = self._gangs.pop(event.task, None)
+        tiles = (self._homes[event.task],) if gang is None else itertools.chain(*gang.values())
+        on_demand = [tile for tile in tiles if tile in self._on_demand]
         self._handle(event)
-        if tile in self._on_demand:
-            self._on_demand_busy -= 1
+        self._on_demand_busy -= len(on_demand)
         if self._awaited in self._outcomes:
             if self._listening:
                 self._listening = False
@@ -225,8 +191,8 @@ class Machine:
             if not self._on_demand_busy:
                 self._awaited = None
                 self._speak()
-        elif self._listening and tile in self._on_demand:
-            self._handle(TileOpened(tile))
+        elif self._listening and on_demand:
+            self._handle(TilesOpened(tuple(on_demand)))
 
     def _handle(self, event: Event) -> None:
         """Give an event to the core, and what follows from it to the ranks."""
@@ -234,10 +200,16 @@ class Machine:
         letters: dict[RankId, list[Run | Move | Free]] = {}
         for action in self._core.handle(event):
             if isinstance(action, Run):
-                self._runs += 1
-                self._homes[action.task] = action.tile
-                self._on_demand_busy += action.tile in self._on_demand
-                letters.setdefault(self._tile_rank[action.tile], []).append(action)
+                rank = self._tile_rank[action.tile]
+                if not action.ranks or action.ranks[0] == rank:
+                    self._runs += 1
+                    self._homes[action.task] = action.tile
+                if action.ranks:
+                    self._gangs.setdefault(action.task, {})[rank] = action.tiles
+                    self._absent[action.task] = len(action.ranks)
+                if self._on_demand:
+                    self._on_demand_busy += len(self._on_demand.intersection(action.tiles or [action.tile]))
+                letters.setdefault(rank, []).append(action)
             elif isinstance(action, Move):
                 letters.setdefault(action.source, []).append(action)
                 letters.setdefault(action.target, [])
@@ -272,7 +244,7 @@ class Machine:
             else:
                 assert_never(action)
 
-    def _expect(self, rank: RankId, here: _Rank, task: TaskId) -> None:
+    def _expect(self, rank: RankId, here: Rank, task: TaskId) -> None:
         """Run a task when its inputs are there."""
         absent = []
         for ref in self._inputs[task]:
@@ -282,34 +254,38 @@ class Machine:
                 self._at(self._now, self._refuse, rank, task, cause)
                 return
         if not absent:
-            self._queue(task)
+            self._queue(rank, task)
             return
-        self._missing[task] = len(absent)
+        here.missing[task] = len(absent)
         for ref in absent:
             here.takers.setdefault(ref, []).append(task)
 
-    def _there(self, rank: RankId, here: _Rank, ref: Ref, cause: TaskId | None, nbytes: int) -> None:
+    def _there(self, rank: RankId, here: Rank, ref: Ref, cause: TaskId | None, nbytes: int) -> None:
         """Go on with what waited for a value at a rank; `cause` is the task to blame if there is none."""
         here.values[ref] = cause
         here.hold(nbytes)
         for target in here.outbox.pop(ref, ()):
             self._send(rank, here, ref, target)
         for task in here.takers.pop(ref, ()):
-            missing = self._missing.pop(task, None)
+            missing = here.missing.pop(task, None)
             if missing is None:
                 continue
             if cause is not None:
                 self._at(self._now, self._refuse, rank, task, cause)
             elif missing == 1:
-                self._queue(task)
+                self._queue(rank, task)
             else:
-                self._missing[task] = missing - 1
+                here.missing[task] = missing - 1
 
     def _refuse(self, rank: RankId, task: TaskId, cause: TaskId) -> None:
+        self._messages += rank != DRIVER
         self._report(rank, Failed(task, cause))
         self._there(rank, self._ranks[rank], task, cause, 0)
 
-    def _queue(self, task: TaskId) -> None:
+    def _queue(self, rank: RankId, task: TaskId) -> None:
+        if task in self._gangs:
+            self._join(rank, task)
+            return
         tile = self._homes[task]
         if self._running[tile]:
             self._queues[tile].append(task)
@@ -322,24 +298,49 @@ class Machine:
         self._busy[tile] += seconds
         self._at(self._now + seconds, self._end, tile, task)
 
+    def _join(self, rank: RankId, task: TaskId) -> None:
+        """Keep the tiles of a rank for a gang, and run it if all its ranks do."""
+        gang = self._gangs[task]
+        for tile in gang[rank]:
+            if self._running[tile]:
+                raise ProtocolError(f"task {task} needs tile {tile} for itself, and another task runs there")
+            self._running[tile] = True
+        self._absent[task] -= 1
+        if not self._absent[task]:
+            seconds = self._seconds(task)
+            for tile in itertools.chain(*gang.values()):
+                self._busy[tile] += seconds
+            self._at(self._now + seconds, self._disband, task)
+
+    def _disband(self, task: TaskId) -> None:
+        gang = self._gangs[task]
+        for tile in itertools.chain(*gang.values()):
+            self._running[tile] = False
+        self._messages += len([rank for rank in gang if rank != DRIVER])
+        self._conclude(task, self._tile_rank[self._homes[task]], max(gang))
+
     def _end(self, tile: TileId, task: TaskId) -> None:
         rank = self._tile_rank[tile]
-        here = self._ranks[rank]
-        if self._to_raise.get(task, 0):
-            self._to_raise[task] -= 1
-            self._report(rank, Failed(task))
-            self._there(rank, here, task, task, 0)
-        else:
-            nbytes = self._nbytes_of(task)
-            self._report(rank, Finished(task, nbytes))
-            self._there(rank, here, task, None, nbytes)
+        self._messages += rank != DRIVER
+        self._conclude(task, rank, rank)
         queue = self._queues[tile]
         if queue:
             self._start(tile, queue.pop(0))
         else:
             self._running[tile] = False
 
-    def _send(self, rank: RankId, here: _Rank, ref: Ref, target: RankId) -> None:
+    def _conclude(self, task: TaskId, rank: RankId, last: RankId) -> None:
+        here = self._ranks[rank]
+        if self._to_raise.get(task, 0):
+            self._to_raise[task] -= 1
+            self._report(last, Failed(task))
+            self._there(rank, here, task, task, 0)
+        else:
+            nbytes = self._nbytes_of(task)
+            self._report(last, Finished(task, nbytes))
+            self._there(rank, here, task, None, nbytes)
+
+    def _send(self, rank: RankId, here: Rank, ref: Ref, target: RankId) -> None:
         cause = here.values[ref]
         nbytes = self._nbytes_of(ref) if cause is None else 0
         self._moves += 1
@@ -348,7 +349,7 @@ class Machine:
         here.sends_until = max(here.sends_until, self._now) + self._link(rank, target, nbytes)
         self._at(here.sends_until, self._arrive, here, target, ref, cause, nbytes)
 
-    def _arrive(self, source: _Rank, target: RankId, ref: Ref, cause: TaskId | None, nbytes: int) -> None:
+    def _arrive(self, source: Rank, target: RankId, ref: Ref, cause: TaskId | None, nbytes: int) -> None:
         source.sending[ref] -= 1
         if not source.sending[ref]:
             del source.sending[ref]
@@ -361,7 +362,7 @@ class Machine:
         else:
             self._there(target, here, ref, cause, nbytes)
 
-    def _forget(self, here: _Rank, ref: Ref) -> None:
+    def _forget(self, here: Rank, ref: Ref) -> None:
         if ref not in here.values:
             here.unwanted.add(ref)
             here.takers.pop(ref, None)

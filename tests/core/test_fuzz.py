@@ -27,9 +27,10 @@ from sched.core.events import (
     Failed,
     Finished,
     Released,
+    Spread,
     Submitted,
     TileClosed,
-    TileOpened,
+    TilesOpened,
     Wanted,
 )
 from sched.core.graph import State
@@ -73,6 +74,14 @@ class Known:
     result: int | None = None
     named: bool = True
     wanted: bool = False
+    spread: bool = False
+    # Its tiles, and the parts of a gang; of the last attempt.
+    tiles: tuple = ()
+    parts: list = field(default_factory=list)
+
+    @property
+    def key(self):
+        return -self.event.priority, self.event.task
 
     @property
     def finished(self):
@@ -104,7 +113,8 @@ class Rank:
     def obey(self):
         """Take the next order; return it if it is done with that."""
         action = self.orders.popleft()
-        known = self.expected | {run.task for run in self.runs} | set(self.values)
+        made = {run.task for run in self.runs if self.rank in run.ranks[:1] or not run.ranks}
+        known = self.expected | made | set(self.values)
         if isinstance(action, Run):
             assert known.issuperset(self.known[action.task].event.inputs)
             assert action.task not in known
@@ -117,12 +127,11 @@ class Rank:
             assert action.ref not in known
             self.expected.add(action.ref)
         elif isinstance(action, Free):
-            assert action.ref not in {move.ref for move in self.outbox}
             assert action.ref not in {ref for run in self.runs for ref in self.known[run.task].event.inputs}
             if action.ref in self.values:
                 del self.values[action.ref]
             else:
-                assert action.ref in self.expected
+                assert action.ref in self.expected, "and if it is to be sent on, that comes first"
                 self.unwanted.add(action.ref)
             return action
         return None
@@ -134,11 +143,11 @@ class Rank:
 
     def receive(self, ref, value):
         self.expected.remove(ref)
+        self.values[ref] = value
+        self.send()
         if ref in self.unwanted:
             self.unwanted.remove(ref)
-        else:
-            self.values[ref] = value
-            self.send()
+            del self.values[ref]
 
     def inputs_of(self, run):
         return [self.values.get(ref) for ref in self.known[run.task].event.inputs]
@@ -172,19 +181,28 @@ class Fuzz(RuleBasedStateMachine):
         tile_ranks=st.lists(st.integers(0, 3), min_size=1, max_size=6),
         depth=st.integers(1, 3),
         on_demand=st.sampled_from(["none", "none", "first", "driver's"]),
+        cards=st.none() | st.lists(st.integers(0, 2), min_size=6, max_size=6),
+        budget=st.sampled_from([None, None, 1, CHEAP, 4 * CHEAP]),
     )
-    def start(self, tile_ranks, depth, on_demand):
+    def start(self, tile_ranks, depth, on_demand, cards, budget):
         self.tile_ranks, self.depth = sorted(tile_ranks), depth
         self.tiles = range(len(tile_ranks))
         here = [tile for tile in self.tiles if self.tile_ranks[tile] == DRIVER]
         self.on_demand = {"none": [], "first": [0], "driver's": here}[on_demand]
         self.open = set()
-        self.core = Scheduler(self.tile_ranks, depth=depth, on_demand=self.on_demand)
+        self.ordinary = len(self.tiles) - len(self.on_demand)
+        self.budget = budget
+        places = cards and [(rank // 2, card) for rank, card in zip(self.tile_ranks, cards, strict=False)]
+        self.core = Scheduler(
+            self.tile_ranks, depth=depth, on_demand=self.on_demand, places=places, budget=budget
+        )
         self.known = {}
+        self.takers_of = {}
         self.ranks = {rank: Rank(rank, self.known) for rank in {DRIVER, *tile_ranks}}
-        # What each rank has or is promised, and every way that a value was ever sent.
+        # What each rank has or is promised, where every value was ever sent, and how often each rank sent it.
         self.has = set()
         self.sent = set()
+        self.copies = Counter()
         # Orders that are not done, in their one order, and how many there were in all.
         self.undone = {}
         self.orders = 0
@@ -193,9 +211,14 @@ class Fuzz(RuleBasedStateMachine):
 
     def tell(self, event):
         """Give an event to the core, look at what it says, and pass it on."""
+        collector, chosen = self.collecting()
         actions = self.core.handle(event)
+        collector_now, chosen_now = self.collecting()
+        self.held = {*chosen, *chosen_now}
         for action in actions:
             self.check(action)
+            if isinstance(action, Run) and collector is not None and collector is collector_now:
+                assert not chosen.intersection(chosen_now, {action.tile, *action.tiles}), "it collects that"
             if isinstance(action, Settle):
                 continue
             self.orders += 1
@@ -203,6 +226,10 @@ class Fuzz(RuleBasedStateMachine):
             for rank in self.concerned(action):
                 self.ranks[rank].orders.append(action)
         return actions
+
+    def collecting(self):
+        """Tell which gang collects, and what it has; no test from without could say."""
+        return self.core._gangs._collector, frozenset(self.core._gangs._chosen)
 
     def concerned(self, action):
         if isinstance(action, Run):
@@ -219,8 +246,14 @@ class Fuzz(RuleBasedStateMachine):
         if isinstance(action, Run):
             self.check_run(action)
         elif isinstance(action, Move):
-            made = self.known[action.ref].runs[-1]
-            assert action.source == self.tile_ranks[made.tile], "only the rank that made a value sends it"
+            made = self.tile_ranks[self.known[action.ref].runs[-1].tile]
+            self.copies[action.ref, action.source] += 1
+            if action.source != made:
+                assert action.source != DRIVER, "its thread may be away"
+                assert self.copies[action.ref, action.source] <= 2
+            elif action.target != DRIVER and (action.ref, DRIVER) not in self.has:
+                copies = [key for key in self.sent if key[0] == action.ref]
+                assert len(copies) < 2 or self.copies[action.ref, made] >= 2, "it sends the first two itself"
             assert (action.ref, action.source) in self.has
             assert (action.ref, action.target) not in self.has
             assert (action.ref, action.target) not in self.sent, "a value goes to a rank once"
@@ -245,6 +278,9 @@ class Fuzz(RuleBasedStateMachine):
     def check_run(self, run):
         task, rank = self.known[run.task], self.tile_ranks[run.tile]
         inputs = [self.known[ref] for ref in task.event.inputs]
+        if run.ranks and rank != run.ranks[0]:
+            self.check_part(run)
+            return
         assert task.waits, "it runs while it is settled or already runs"
         assert run.attempt == len(task.runs)
         assert task.event.tile in (None, run.tile), "pinned means pinned"
@@ -252,7 +288,14 @@ class Fuzz(RuleBasedStateMachine):
             assert (ref, rank) in self.has, "no earlier order puts the input there"
             assert source.finished or source.stands, "it is ahead of a task that may be tried again"
         assert (run.task, rank) not in self.has
-        if self.is_ahead(run.task):
+        assert not [gang for gang in self.gangs() if run.tile in gang.tiles], "a gang has it to itself"
+        task.tiles, task.parts = run.tiles or (run.tile,), [run]
+        if task.event.tiles > 1:
+            assert not self.is_ahead(run.task)
+            near = self.known.get(task.event.near)
+            assert near is None or near.stands or near.settled
+            self.check_part(run)
+        elif self.is_ahead(run.task):
             near = [self.known[task.event.near]] if task.event.near is not None else []
             homes = {source.runs[-1].tile for source in inputs + near if source.runs}
             assert run.tile == task.event.tile or run.tile in homes, "ahead of a stranger"
@@ -265,36 +308,84 @@ class Fuzz(RuleBasedStateMachine):
             assert run.tile in rooms
             if task.runs and run.tile == task.runs[-1].tile and task.event.tile is None:
                 light = sum(nbytes_of(ref) for ref in task.event.inputs) <= CHEAP
-                assert rooms == [run.tile] or not light, "it could be tried again elsewhere"
+                others = {tile for tile in rooms if task.event.inputs or not self.is_over(tile)}
+                others -= self.held
+                assert others <= {run.tile} or not light, "it could be tried again elsewhere"
+            if not task.event.inputs and task.event.tile is None and self.is_over(run.tile):
+                assert not self.takers(), "producers outrun consumers"
             self.open.discard(run.tile)
         self.has.add((run.task, rank))
         task.runs.append(run)
         task.on_tile = True
+
+    def check_part(self, run):
+        """Check what one rank contributes to a gang, and when it is the last, the whole of it."""
+        task, rank = self.known[run.task], self.tile_ranks[run.tile]
+        if rank != run.ranks[0]:
+            assert task.on_tile
+            task.parts.append(run)
+            task.tiles += run.tiles
+        first = task.parts[0]
+        assert (run.attempt, run.ranks) == (first.attempt, first.ranks)
+        assert run.tile == run.tiles[0]
+        assert {self.tile_ranks[tile] for tile in run.tiles} == {rank}
+        assert all((ref, rank) in self.has for ref in task.event.inputs)
+        assert [self.tile_ranks[part.tile] for part in task.parts] == [*run.ranks[: len(task.parts)]]
+        if len(task.parts) < len(run.ranks):
+            return
+        assert len(set(task.tiles)) == len(task.tiles) == task.event.tiles
+        others = [other for other in self.known.values() if other.on_tile and other is not task]
+        assert not {tile for other in others for tile in other.tiles}.intersection(task.tiles), "not empty"
+        for gang in self.gangs():
+            if gang is not task and min(len(gang.parts), len(task.parts)) > 1:
+                assert not set(gang.parts[0].ranks).intersection(run.ranks), "each could wait for the other"
+        on_demand = set(task.tiles).intersection(self.on_demand)
+        assert on_demand <= self.open
+        wanted = max(task.event.tiles - self.ordinary, task.event.tile in self.on_demand)
+        assert len(on_demand) == wanted, "the others suffice"
+        self.open -= on_demand
+
+    def gangs(self):
+        return [task for task in self.known.values() if task.on_tile and task.event.tiles > 1]
+
+    def takers(self):
+        return [task for task in self.known.values() if task.on_tile and task.event.inputs]
+
+    def is_over(self, tile):
+        """Tell whether as much waits to be taken from a tile as may be, or more."""
+        made = [ref for ref, task in self.known.items() if task.finished and task.tiles[0] == tile]
+        waiting = sum(nbytes_of(ref) for ref in made if self.users(ref))
+        return self.budget is not None and waiting >= self.budget
 
     def is_ahead(self, ref):
         return any(not self.known[source].finished for source in self.known[ref].event.inputs)
 
     def loads(self, *, ahead):
         placed = [ref for ref, task in self.known.items() if task.on_tile]
-        return Counter(self.known[ref].runs[-1].tile for ref in placed if self.is_ahead(ref) is ahead)
+        return Counter(
+            tile for ref in placed if self.is_ahead(ref) is ahead for tile in self.known[ref].tiles
+        )
 
     def rooms(self):
         loads = self.loads(ahead=False)
         limits = dict.fromkeys(self.tiles, self.depth) | {t: t in self.open for t in self.on_demand}
-        return [tile for tile in self.tiles if loads[tile] < limits[tile]]
+        taken = {tile for gang in self.gangs() for tile in gang.tiles}
+        return [tile for tile in self.tiles if loads[tile] < limits[tile] and tile not in taken]
 
     def users(self, ref):
-        return [t for t in self.known.values() if ref in t.event.inputs and t.settled is None]
+        return [t for t in self.takers_of.get(ref, ()) if t.settled is None]
 
     # -- the script ----------------------------------------------------------------------------------
 
     def named(self):
         return [ref for ref, task in self.known.items() if task.named]
 
-    def submit(self, inputs=(), tile=None, near=None, priority=0, retries=0):
+    def submit(self, inputs=(), tile=None, near=None, priority=0, retries=0, tiles=1):
         ref = len(self.known)
-        event = Submitted(ref, tuple(inputs), tile, near, priority, retries)
+        event = Submitted(ref, tuple(inputs), tile, near, priority, retries, tiles)
         self.known[ref] = Known(event)
+        for source in event.inputs:
+            self.takers_of.setdefault(source, []).append(self.known[ref])
         self.tell(event)
         return ref
 
@@ -304,15 +395,24 @@ class Fuzz(RuleBasedStateMachine):
         near=st.none() | ANY,
         priority=st.sampled_from([0, 0, 0, 1, -1]),
         retries=st.sampled_from([0, 0, 0, 1, 2]),
+        tiles=st.sampled_from([1, 1, 1, 1, 2, 3, 6]),
     )
-    def submit_one(self, inputs, tile, near, priority, retries):
+    def submit_one(self, inputs, tile, near, priority, retries, tiles):
         named = self.named()
         refs = dict.fromkeys(named[i % len(named)] for i in inputs) if named else {}
         tile = None if tile is None else tile % len(self.tiles)
         # One of the youngest: they are the ones that wait, and so make others wait.
         youngest = list(self.known)[-8:]
         near = youngest[near % len(youngest)] if near is not None and youngest else None
-        self.submit(refs, tile, near, priority, retries)
+        self.submit(refs, tile, near, priority, retries, min(tiles, len(self.tiles)))
+
+    @rule(wide=st.lists(st.sampled_from([1, 1, 2, 3, 6]), min_size=2, max_size=5), source=st.none() | ANY)
+    def submit_gangs(self, wide, source):
+        """Gangs and others, all at once or one after the other, and something that takes them all."""
+        named = self.named()
+        refs = [named[source % len(named)]] if source is not None and named else []
+        refs = [self.submit(refs, tiles=min(tiles, len(self.tiles))) for tiles in wide]
+        self.submit(refs)
 
     @rule(count=st.integers(2, 8), retries=st.sampled_from([0, 0, 0, 1]))
     def submit_chain(self, count, retries):
@@ -347,6 +447,13 @@ class Fuzz(RuleBasedStateMachine):
         self.tell(Wanted(ref))
 
     @rule(which=ANY)
+    def spread(self, which):
+        named = self.named() or [self.submit()]
+        ref = named[which % len(named)]
+        self.known[ref].spread = True
+        self.tell(Spread(ref))
+
+    @rule(which=ANY)
     def cancel(self, which):
         waiting = [ref for ref, task in self.known.items() if task.waits]
         choice = waiting if waiting and which % 8 else list(self.known) or [self.submit()]
@@ -355,6 +462,7 @@ class Fuzz(RuleBasedStateMachine):
         actions = self.tell(CancelRequested(ref))
         if in_time:
             assert self.known[ref].settled == Settle(ref, Outcome.CANCELLED)
+            assert actions[0] is self.known[ref].settled
         else:
             assert actions == []
 
@@ -363,8 +471,9 @@ class Fuzz(RuleBasedStateMachine):
         if not self.on_demand:
             return
         tile = self.on_demand[which % len(self.on_demand)]
-        self.open.add(tile)
-        self.tell(TileOpened(tile))
+        tiles = tuple(self.on_demand) if which % 3 == 0 else (tile,)
+        self.open.update(tiles)
+        self.tell(TilesOpened(tiles))
 
     @rule(which=ANY)
     def close_tile(self, which):
@@ -372,7 +481,8 @@ class Fuzz(RuleBasedStateMachine):
             return
         tile = self.on_demand[which % len(self.on_demand)]
         self.open.discard(tile)
-        assert self.tell(TileClosed(tile)) == []
+        held = self.core._gangs.holds(tile)
+        assert self.tell(TileClosed(tile)) == [] or held, "only a gang that gives up makes room"
 
     # -- the ranks -----------------------------------------------------------------------------------
 
@@ -382,7 +492,7 @@ class Fuzz(RuleBasedStateMachine):
             if rank.orders:
                 yield self.obey, rank
             for run in rank.runs:
-                if rank.can_end(run):
+                if run.ranks[:1] in ((), (rank.rank,)) and self.can_end(run):
                     yield self.end, rank, run
             for i, (move, _) in enumerate(rank.network):
                 if move.ref in self.ranks[move.target].expected:
@@ -395,9 +505,19 @@ class Fuzz(RuleBasedStateMachine):
         if done is not None:
             self.done(done)
 
+    def can_end(self, run):
+        """Tell whether all ranks of a task have begun with it, and have what it takes."""
+        ranks = [self.ranks[rank] for rank in run.ranks or [self.tile_ranks[run.tile]]]
+        return all(
+            [part for part in rank.runs if part.task == run.task and rank.can_end(part)] for rank in ranks
+        )
+
     def end(self, rank, run, raises):
         rank.end(run, raises)
         self.done(run)
+        for part in self.known[run.task].parts[1:]:
+            self.ranks[self.tile_ranks[part.tile]].runs.remove(part)
+            self.done(part)
 
     def arrive(self, rank, i, raises):
         move, value = rank.network.pop(i)
@@ -445,17 +565,46 @@ class Fuzz(RuleBasedStateMachine):
 
     @invariant()
     def no_tile_is_idle_while_there_is_work_for_it(self):
-        rooms, loads = self.rooms(), self.loads(ahead=False)
+        loads, (_, chosen) = self.loads(ahead=False), self.collecting()
+        rooms = [tile for tile in self.rooms() if tile not in chosen]
         for ref, task in self.known.items():
             near = self.known.get(task.event.near)
             if near is not None and not near.stands and near.settled is None:
                 continue
             if not task.waits or self.is_ahead(ref):
                 continue
+            if task.event.tiles > 1:
+                continue
             if task.event.tile is not None:
                 assert task.event.tile not in rooms
-            else:
+            elif task.event.inputs or not self.takers():
                 assert not [tile for tile in rooms if not loads[tile]]
+            else:
+                assert not [tile for tile in rooms if not loads[tile] and not self.is_over(tile)]
+
+    @invariant()
+    def the_first_gang_that_can_be_had_collects(self):
+        collector, chosen = self.collecting()
+        waiting = []
+        for ref, task in self.known.items():
+            near = self.known.get(task.event.near)
+            stands = near is None or near.stands or near.settled is not None
+            if task.event.tiles > 1 and task.waits and stands and not self.is_ahead(ref):
+                gate = self.on_demand if task.event.tiles > self.ordinary else []
+                gate = [task.event.tile] if task.event.tile in self.on_demand else gate
+                if not gate or self.open.intersection(gate):
+                    waiting.append(task)
+        first = min(waiting, key=lambda task: task.key, default=None)
+        if collector is not None:
+            assert first.event.task == collector.id
+            assert len(chosen) <= first.event.tiles
+            empty = not any(self.loads(ahead=ahead)[tile] for tile in chosen for ahead in (False, True))
+            assert not empty or len(chosen) < first.event.tiles, "it could run"
+            if len(chosen) < first.event.tiles:
+                missing = set(self.on_demand) & self.open - chosen
+                assert not missing - {tile for gang in self.gangs() for tile in gang.tiles}
+        elif first is not None:
+            assert self.gangs(), "nobody is in its way"
 
     @invariant()
     def at_rest_nothing_runs(self):
@@ -466,8 +615,9 @@ class Fuzz(RuleBasedStateMachine):
     @invariant()
     def wanted_values_come_as_soon_as_they_have_a_place(self):
         for ref, task in self.known.items():
-            if task.wanted and (task.stands or task.finished) and self.core.state(ref) is not None:
-                assert (ref, DRIVER) in self.has
+            if (task.stands or task.finished) and self.core.state(ref) is not None:
+                assert not task.wanted or (ref, DRIVER) in self.has
+                assert not task.spread or self.has.issuperset((ref, rank) for rank in self.tile_ranks)
 
     @invariant()
     def the_core_remembers_what_it_must_and_no_more(self):
@@ -495,7 +645,7 @@ class Fuzz(RuleBasedStateMachine):
             before = self.orders
             for tile in self.on_demand:
                 self.open_tile(self.on_demand.index(tile))
-                self.come_to_rest()
+            self.come_to_rest()
             assert self.orders > before, "nothing can move any more"
         self.replay()
         for ref in self.named():
@@ -531,8 +681,8 @@ class Fuzz(RuleBasedStateMachine):
             if ref in results and task.named:
                 home = self.ranks[self.tile_ranks[task.runs[-1].tile]]
                 assert home.values[ref] == results[ref]
-                if task.wanted:
-                    assert self.ranks[DRIVER].values[ref] == results[ref]
+                for rank in ([DRIVER] if task.wanted else []) + (self.tile_ranks if task.spread else []):
+                    assert self.ranks[rank].values[ref] == results[ref]
 
 
 TestFuzz = Fuzz.TestCase

@@ -9,7 +9,7 @@ import pytest
 
 from sched.core import scheduler
 from sched.core.actions import Run
-from sched.core.events import CancelRequested, Failed, Finished, Released, Submitted, TileClosed, TileOpened
+from sched.core.events import CancelRequested, Failed, Finished, Released, Submitted, TileClosed, TilesOpened
 from sched.core.scheduler import Scheduler
 
 CORE = scheduler.__file__.removesuffix("scheduler.py")
@@ -38,8 +38,8 @@ def lines_of(call):
 class Counted:
     """A scheduler whose ranks end every task at once, in order; it knows the dearest event so far."""
 
-    def __init__(self, tiles, *, on_demand=()):
-        self.scheduler = Scheduler(range(tiles), on_demand=on_demand)
+    def __init__(self, tiles, *, on_demand=(), budget=None):
+        self.scheduler = Scheduler(range(tiles), on_demand=on_demand, budget=budget)
         self.running = []
         self.most = {}
 
@@ -93,12 +93,37 @@ def on_demand(tiles):
     for task in range(2 * tiles):
         core.tell(Submitted(task))
     for tile in range(tiles):
-        core.tell(TileOpened(tile))
+        core.tell(TilesOpened((tile,)))
         core.tell(TileClosed(tile))
     return core.most
 
 
-@pytest.mark.parametrize("story", [spread, stencil, tries, on_demand])
+def producers(tiles):
+    """Every tile is over its budget; half of the producers wait, and a consumer of each runs or waits."""
+    core = Counted(tiles, budget=1000)
+    for task in range(4 * tiles):
+        core.tell(Submitted(task))
+    for task in range(2 * tiles):
+        core.tell(Submitted(4 * tiles + task, (task,)))
+    for task in core.running[: 2 * tiles]:
+        core.tell(Finished(task, 1000))
+    for task in core.running[2 * tiles : 4 * tiles]:
+        core.tell(Finished(task, 1000))
+    return core.most
+
+
+def gang(tiles):
+    """A gang collects and then runs, while all tiles have their work; its choice of tiles is not counted."""
+    core = Counted(tiles)
+    for task in range(4 * tiles):
+        core.tell(Submitted(task))
+    core.scheduler.handle(Submitted(4 * tiles, tiles=6))
+    for task in core.running[: 2 * tiles - 1]:
+        core.tell(Finished(task, 1000))
+    return core.most
+
+
+@pytest.mark.parametrize("story", [spread, stencil, tries, on_demand, producers, gang])
 def test_the_dearest_event_of_each_kind_is_as_dear_on_12_tiles_as_on_1200(story):
     assert story(12) == story(1200)
 

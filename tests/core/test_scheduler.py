@@ -7,80 +7,22 @@ import typing
 import pytest
 
 from sched.core import actions as actions_module, events as events_module
-from sched.core.actions import Action, Free, Move, Run, Settle
+from sched.core.actions import Action
 from sched.core.events import (
-    CancelRequested,
     Event,
     Failed,
     Finished,
     Released,
+    Spread,
     Submitted,
     TileClosed,
-    TileOpened,
+    TilesOpened,
     Wanted,
 )
 from sched.core.graph import State, Task
 from sched.core.scheduler import Scheduler
 from sched.errors import ProtocolError
-
-BIG = 1 << 30
-
-
-class Core:
-    """A scheduler and what it has said, in words: named tuples of two types can be equal."""
-
-    def __init__(self, tiles=4, *, ranks=None, depth=2, on_demand=()):
-        self.scheduler = Scheduler(ranks or range(tiles), depth=depth, on_demand=on_demand)
-        self.said = []
-        self.tile = {}
-        self.next_task = 0
-
-    def tell(self, event):
-        said = []
-        for action in self.scheduler.handle(event):
-            if isinstance(action, Run):
-                self.tile[action.task] = action.tile
-                said.append(f"run {action.task} on {action.tile}" + " again" * action.attempt)
-            elif isinstance(action, Move):
-                said.append(f"move {action.ref} from {action.source} to {action.target}")
-            elif isinstance(action, Free):
-                said.append(f"free {action.ref} on {action.rank}")
-            elif isinstance(action, Settle):
-                because = "" if action.cause is None else f" because of {action.cause}"
-                said.append(f"{action.task} {action.outcome.value}{because}")
-        self.said += said
-        return said
-
-    def submit(self, *inputs, **wishes):
-        """Submit the next task."""
-        task = self.next_task
-        self.next_task += 1
-        return self.tell(Submitted(task, inputs, **wishes))
-
-    def finish(self, task, nbytes=0):
-        return self.tell(Finished(task, nbytes))
-
-    def fail(self, task, cause=None):
-        return self.tell(Failed(task, cause))
-
-    def cancel(self, task):
-        return self.tell(CancelRequested(task))
-
-    def release(self, task):
-        return self.tell(Released(task))
-
-    def want(self, task):
-        return self.tell(Wanted(task))
-
-    def said_about(self, verb):
-        return [words for words in self.said if words.startswith(verb)]
-
-    def finish_all(self):
-        """End every task in the order in which they were placed."""
-        ended = set()
-        while running := [task for task in self.tile if task not in ended]:
-            ended.add(running[0])
-            self.finish(running[0])
+from tests.core.words import BIG, Core
 
 
 class TestTasksFindTiles:
@@ -340,7 +282,7 @@ class TestTasksArePlacedAhead:
             "run 2 on 1",
             "move 0 from 0 to 2",
             "run 3 on 2",
-            "move 0 from 0 to 3",
+            "move 0 from 1 to 3",
             "run 4 on 3",
         ]
 
@@ -489,32 +431,54 @@ class TestTilesOnDemand:
     def test_they_get_nothing_until_they_open(self):
         core = Core(tiles=1, on_demand=[0])
         assert core.submit() == []
-        assert core.tell(TileOpened(0)) == ["run 0 on 0"]
+        assert core.tell(TilesOpened((0,))) == ["run 0 on 0"]
 
     def test_then_one_task_and_no_more(self):
         core = Core(tiles=1, on_demand=[0])
         core.submit()
         core.submit()
-        core.tell(TileOpened(0))
+        core.tell(TilesOpened((0,)))
         assert core.finish(0) == ["0 finished"]
-        assert core.tell(TileOpened(0)) == ["run 1 on 0"]
+        assert core.tell(TilesOpened((0,))) == ["run 1 on 0"]
 
     def test_also_a_task_that_comes_while_they_are_open(self):
         core = Core(tiles=1, on_demand=[0])
-        assert core.tell(TileOpened(0)) == []
+        assert core.tell(TilesOpened((0,))) == []
         assert core.submit() == ["run 0 on 0"]
         assert core.submit() == []
 
+    def test_of_several_that_open_each_has_the_tasks_whose_data_is_there(self):
+        core = Core(tiles=3, on_demand=[0, 1, 2], ranks=[0, 0, 0])
+        for tile in (2, 1):
+            core.submit(tile=tile)
+        core.tell(TilesOpened((0, 1, 2)))
+        core.finish(0, nbytes=10)
+        core.finish(1, nbytes=10)
+        core.close(0)
+        for source in (0, 1):
+            core.submit(source)
+        assert core.tell(TilesOpened((0, 1, 2))) == ["run 2 on 2", "run 3 on 1"]
+
+    def test_and_others_have_what_is_left(self):
+        core = Core(tiles=2, on_demand=[0, 1], ranks=[0, 0])
+        core.submit(tile=1)
+        core.tell(TilesOpened((0, 1)))
+        core.finish(0)
+        core.close(0)
+        for _ in range(2):
+            core.submit(0)
+        assert core.tell(TilesOpened((0, 1))) == ["run 1 on 1", "run 2 on 0"]
+
     def test_nothing_after_they_close(self):
         core = Core(tiles=1, on_demand=[0])
-        core.tell(TileOpened(0))
+        core.tell(TilesOpened((0,)))
         assert core.tell(TileClosed(0)) == []
         assert core.submit() == []
 
     def test_nothing_ahead(self):
         core = Core(tiles=2, on_demand=[0])
         core.submit(tile=0)
-        core.tell(TileOpened(0))
+        core.tell(TilesOpened((0,)))
         assert core.submit(0) == []
         assert core.submit(0, tile=0) == []
 
@@ -530,7 +494,7 @@ class TestTilesOnDemand:
         core = Core(tiles=3, on_demand=[0])
         for _ in range(3):
             core.submit()
-        assert core.tell(TileOpened(0)) == ["run 2 on 0"]
+        assert core.tell(TilesOpened((0,))) == ["run 2 on 0"]
         assert sorted(core.tile.values()) == [0, 1, 2]
 
     def test_but_not_from_a_tile_that_has_run_out_of_work(self):
@@ -788,7 +752,7 @@ class TestRetrying:
     def test_and_then_in_the_same_place_if_there_is_no_other(self):
         core = Core(tiles=2, on_demand=[1])
         core.submit()
-        core.tell(TileOpened(1))
+        core.tell(TilesOpened((1,)))
         core.submit(tile=1)
         core.submit(0, 1, retries=1)
         core.finish(0)
@@ -849,9 +813,13 @@ IMPOSSIBLE = {
     "released, and never submitted": Released(9),
     "released twice": Released(0),
     "wanted after it was released": Wanted(9),
-    "opened, and does not work on demand": TileOpened(1),
+    "spread after it was released": Spread(0),
+    "spread, and forgotten": Spread(9),
+    "on no tile": Submitted(5, tiles=0),
+    "on more tiles than there are": Submitted(5, tiles=3),
+    "opened, and does not work on demand": TilesOpened((1,)),
     "closed, and does not work on demand": TileClosed(1),
-    "opened, and is not there": TileOpened(7),
+    "opened, and is not there": TilesOpened((7,)),
 }
 
 
