@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from sched.errors import LaunchError
+from sched.model import RankId
 from sched.transport.base import Lane, Transport
 from sched.transport.loopback import loopback
 
@@ -23,3 +25,8 @@ def test_closing_drops_what_has_not_been_received() -> None:
     first.send(second.rank, Lane.CONTROL, b"late")
     assert second.close(0)
     assert second.receive() is None
+
+
+def test_there_is_no_communicator_without_mpi() -> None:
+    with pytest.raises(LaunchError, match=r"needs MPI.*mpiexec"):
+        loopback()[0].group([RankId(0)])
