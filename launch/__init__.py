@@ -5,6 +5,8 @@ reads `os.environ`, queries a device or imports the scheduler; whoever calls doe
 order:
 
 1. `ranks.find` and `environment.defaults`, before NumPy, dpctl or MPI is imported;
-2. `binding.choose` (or `binding.no_level_zero`), after the first look at the devices;
-3. `environment.clashes` and `binding.check`, when MPI is up and the ranks can compare notes.
+2. `masks.no_level_zero`, if the first look at the devices finds none;
+3. `environment.mixed` before MPI starts, `environment.clashes` after;
+4. `binding.seated` and `binding.choose`, when the ranks have told each other where they are; and
+   `binding.check`, of what they took. No device is opened before that.
 """

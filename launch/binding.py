@@ -1,9 +1,10 @@
-"""One rank, one tile: which one, why there is none, and whether all ranks together got it right.
+"""Which tiles a rank takes, why there are none, and whether all ranks together got it right.
 
 The rules:
 
-* nothing here sets a mask. Where a wrapper or the MPI has narrowed a rank to one tile, that one is taken;
-  else the rank indexes the visible tiles by its local rank;
+* nothing here sets a mask. The ranks of a node that see the same tiles share them out, each a contiguous
+  block, so that the two tiles of a card stay together. A rank that a wrapper or the MPI has narrowed to one
+  tile, or has given a mask of its own, takes what it sees;
 * one rank alone cannot tell "my wrapper left me one of twelve tiles" from "there is one tile, and we are
   twelve". Both see one tile and take it; `check` compares what was taken, by physical identity;
 * what is wrong is said with the numbers, the variable, its value and the right form. Nothing falls back in
@@ -13,18 +14,34 @@ The rules:
 from __future__ import annotations
 
 import ipaddress
-import re
+import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from launch.ranks import World
+MOST_EMULATED = 1024
+"""How many tiles one rank may emulate: each has a thread, or a queue."""
 
 
 class BindingError(ValueError):
     """This rank cannot be given a tile as it was started; the message says how to start it instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where one rank is, for `seated` to compare.
+
+    Attributes:
+        host: the host name, short or with any of the domains a cluster uses.
+        local_rank: what the launcher said, else the rank in MPI's split by shared memory.
+        view: what narrows the rank's view of the devices, "" if nothing does; see `masks.narrowed`.
+        works: whether the rank is to have tiles; with `--driver-only` rank 0 is not.
+    """
+
+    host: str
+    local_rank: int
+    view: str
+    works: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +50,10 @@ class RankReport:
 
     Attributes:
         rank: the rank in the whole run.
-        host: the host name, short or with any of the domains a cluster uses.
+        host: as in `Seat`.
         local_rank: what the launcher said, None if it did not.
         shared_rank: the rank in MPI's split by shared memory.
-        tile: a name that no other tile of the host has, however this rank is masked. `level_zero:gpu:0` will
-            not do: each masked rank calls its own tile so. Nor will a PCI address alone: both tiles of a card
-            have the same.
+        tiles: names that no other tile of the host has, however this rank is masked: see `masks.physical`.
         visible: how many tiles the rank saw when it chose.
     """
 
@@ -46,152 +61,95 @@ class RankReport:
     host: str
     local_rank: int | None
     shared_rank: int
-    tile: str
+    tiles: tuple[str, ...]
     visible: int
 
 
-def choose(visible: int, world: World, *, shared: bool, oversubscribe: bool) -> int:
-    """Choose the tile of this rank, as an index into the tiles it sees.
+def seated(seats: Sequence[Seat], rank: int) -> tuple[int, int]:
+    """Work out as which of how many ranks this one shares the tiles that it sees.
+
+    Args:
+        seats: one for each rank of the run.
+        rank: the one that asks; it is to have tiles.
+
+    Returns:
+        Its place, from 0, among the working ranks of its node, and their number; or (0, 1) where its view is
+        narrowed like no other's there: that was done for it.
+    """
+    own = seats[rank]
+    host = short_host(own.host)
+    node = [(n, seat) for n, seat in enumerate(seats) if seat.works and short_host(seat.host) == host]
+    if own.view and sum(seat.view == own.view for _, seat in node) == 1:
+        return 0, 1
+    # By the rank too: where launcher and MPI disagree on the local ranks, `check` says so.
+    order = sorted((seat.local_rank, n) for n, seat in node)
+    return order.index((own.local_rank, rank)), len(order)
+
+
+def choose(
+    visible: int, place: int, ranks: int, *, shared: bool, oversubscribe: bool, tiles: int | None = None
+) -> tuple[int, ...]:
+    """Choose the tiles of a rank, as indices into the tiles it sees.
 
     Args:
         visible: tiles this rank sees, each counted once: OpenCL lists the Level Zero ones a second time.
-        world: the layout of the ranks. Who knows from MPI what the launcher did not say may fill it in.
-        shared: the device is one that all ranks of a node use together (the CPU), so each takes the first.
+        place: as which of `ranks` it shares them, from 0; see `seated`.
+        ranks: how many ranks share them.
+        shared: the device is one that all ranks of a node use together (the CPU), so each takes the first,
+            as often as it is to have tiles: they are emulated.
         oversubscribe: allow more ranks than tiles; they then share tiles in turn.
+        tiles: how many each rank is to have. If None: one, if the device is shared; else the visible tiles
+            are shared out evenly, each rank a contiguous block (5 ranks on 12: 3, 3, 2, 2, 2).
 
     Raises:
-        BindingError: there is no tile, there are more ranks than tiles, or the local rank is unknown.
+        BindingError: there is no tile, there are more ranks than tiles, or more tiles were asked for than
+            there are.
     """
     if visible < 1:
         raise BindingError("no device is visible to this rank")
-    if shared or visible == 1:
-        return 0
-    if world.local_rank is None:
-        if world.launcher is None:
-            return 0
+    if tiles is not None and tiles < 1:
+        raise BindingError(f"{tiles} tiles for a rank are too few: at least 1 is needed")
+    if shared:
+        if tiles is not None and tiles > MOST_EMULATED:
+            raise BindingError(
+                f"{tiles} tiles for a rank are too many to be emulated: ask for at most {MOST_EMULATED}"
+            )
+        return (0,) * (tiles or 1)
+    if tiles is not None and tiles > visible:
         raise BindingError(
-            f"{visible} tiles are visible, but {world.launcher} did not say which of this node's ranks this "
-            f"one is: start the ranks with the mpiexec of your MPI, or let a wrapper leave each rank one "
-            f"tile by ZE_AFFINITY_MASK."
+            f"{tiles} tiles were asked for, but only {visible} {_are(visible)} visible: ask for at most "
+            f"{visible} with --tiles. {_IF_CARDS}"
         )
-    ranks = max(world.local_size or 0, world.local_rank + 1)
-    if ranks > visible and not oversubscribe:
+    if visible == 1:
+        return (0,)
+    blocks = _blocks(visible, ranks, tiles)
+    if ranks > len(blocks) and not oversubscribe:
+        most = len(blocks)
+        needed = f"{ranks} ranks on this node"
+        if tiles is not None and tiles > 1:
+            needed += f" with {tiles} tiles each need {ranks * tiles}"
         raise BindingError(
-            f"{ranks} ranks on this node, but only {visible} tiles are visible: start at most {visible} "
-            f"ranks a node (--ppn {visible}), or allow sharing with --oversubscribe. If these are whole "
-            f"cards, ZE_FLAT_DEVICE_HIERARCHY=FLAT shows each of their tiles."
+            f"{needed}, but only {visible} tiles are visible: start at most {most} ranks a node "
+            f"(--ppn {most}), or allow sharing with --oversubscribe. {_IF_CARDS}"
         )
-    return world.local_rank % visible
+    return tuple(blocks[place % len(blocks)])
 
 
-# --- why no GPU is visible ---
-
-_SELECTOR, _MASK, _HIERARCHY = "ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK", "ZE_FLAT_DEVICE_HIERARCHY"
-_MASK_ENTRY = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?")
-_TILES_A_CARD = 2  # of the Data Center GPU Max 1550, for which masks in card.tile form are written
-
-
-def no_level_zero(env: Mapping[str, str]) -> str:
-    """Explain in one sentence why this process sees no Level Zero GPU, and what to do.
-
-    Call it when the count is zero: neither variable below makes the runtime complain, it just lists nothing.
-    The selector is looked at first because it applies whatever the mask says.
-    """
-    return (
-        _selector_fault(env)
-        or _mask_fault(env)
-        or f"No Level Zero GPU is visible, and neither {_SELECTOR} nor {_MASK} hides one: this machine has "
-        f"none (a login node, a laptop) or its driver is missing; go to a GPU node, or ask for the CPU with "
-        f"--device cpu."
-    )
+def _blocks(visible: int, ranks: int, tiles: int | None) -> list[range]:
+    """Cut the visible tiles into blocks of adjacent ones, for one rank each."""
+    if tiles is not None:
+        return [range(start, start + tiles) for start in range(0, visible - tiles + 1, tiles)]
+    count = min(ranks, visible)
+    each, more = divmod(visible, count)
+    starts = [block * each + min(block, more) for block in range(count + 1)]
+    return [range(*ends) for ends in itertools.pairwise(starts)]
 
 
-def _selector_fault(env: Mapping[str, str]) -> str | None:
-    value = env.get(_SELECTOR, "")
-    terms = [term.strip().lower() for term in value.split(";") if term.strip()]
-    said = f"{_SELECTOR}={value!r}"
-    remedy = f"write {_SELECTOR}='level_zero:gpu'"
-    for term in terms:
-        backend, colon, devices = term.lstrip("!").partition(":")
-        if ":" in devices:
-            # The grammar of dpctl.SyclDevice; here it lists nothing, without an error.
-            number = devices.rpartition(":")[2]
-            if backend == "level_zero" and number.isdigit():
-                remedy += f", or 'level_zero:{number}' for that one"
-            return f"{said} is a dpctl filter, which this variable reads as no device at all: {remedy}."
-        if not colon:
-            return f"{said} names no backend, as in 'backend:device', and selects nothing: {remedy}."
-    accepted = [term for term in terms if not term.startswith("!")]
-    if accepted and not any(_names_gpus(term) for term in accepted):
-        return f"{said} leaves out the Level Zero GPUs: {remedy}."
-    if any(_bans_gpus(term) for term in terms):
-        return f"{said} excludes the Level Zero GPUs by a '!' term: {remedy}."
-    chosen = [device for term in accepted if _names_gpus(term) for device in _devices(term)]
-    mask = _mask_entries(env)
-    if mask and chosen and all(device.isdigit() and int(device) >= len(mask) for device in chosen):
-        # Masked devices are counted from 0 again, so the same number in both places matches nothing.
-        return (
-            f"{said} comes after {_MASK}={env[_MASK]!r}, which leaves {len(mask)} device(s) counted from 0 "
-            f"again, so no number matches: unset {_MASK}, and {remedy}."
-        )
-    return None
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
-def _devices(term: str) -> list[str]:
-    return [device.strip() for device in term.partition(":")[2].split(",")]
-
-
-def _names_gpus(term: str) -> bool:
-    backend = term.partition(":")[0]
-    return backend in ("level_zero", "*") and any(
-        device in ("gpu", "*") or device[:1].isdigit() for device in _devices(term)
-    )
-
-
-def _bans_gpus(term: str) -> bool:
-    backend = term.partition(":")[0]
-    return backend in ("!level_zero", "!*") and any(device in ("gpu", "*") for device in _devices(term))
-
-
-def _mask_entries(env: Mapping[str, str]) -> list[str]:
-    mask = env.get(_MASK, "")
-    return [] if mask in ("", "default") else mask.split(",")
-
-
-def _mask_fault(env: Mapping[str, str]) -> str | None:
-    """Judge the mask as the driver does: by the hierarchy, entry by entry, skipping what does not fit."""
-    entries = _mask_entries(env)
-    if not entries:
-        return None
-    said = f"{_MASK}={env[_MASK]!r}"
-    hierarchy = env.get(_HIERARCHY, "")
-    remedy = f"unset {_MASK} and each rank takes the tile of its local rank"
-    parsed = [_MASK_ENTRY.fullmatch(entry) for entry in entries]
-    matches = [match for match in parsed if match is not None]
-    if len(matches) < len(entries):
-        return f"{said} is no list of device numbers such as '0,1' and hides every GPU: {remedy}."
-    if hierarchy == "COMPOSITE":
-        # Plain numbers are cards here. One that would be a tile in FLAT mode is the usual mistake.
-        tiles = ",".join(m[0] if m[2] else "{}.{}".format(*divmod(int(m[1]), _TILES_A_CARD)) for m in matches)
-        flat = f" (if tiles counted as in FLAT mode were meant, write {_MASK}='{tiles}')"
-        meant = "" if tiles == env[_MASK] else flat
-        return (
-            f"{said} names no GPU of this node: with {_HIERARCHY}=COMPOSITE entries are 'card' or "
-            f"'card.tile', on Aurora 0 to 5 and 0.0 to 5.1, and others are skipped without a word{meant}; "
-            f"{remedy}."
-        )
-    known = hierarchy in ("FLAT", "COMBINED")
-    mode = f"{_HIERARCHY}={hierarchy or '(unset)'}" + ("" if known else ", for which the driver takes FLAT,")
-    if any(m[2] for m in matches):
-        tiles = ",".join(str(int(m[1]) * _TILES_A_CARD + int(m[2])) if m[2] else m[0] for m in matches)
-        return (
-            f"{said} hides GPUs: with {mode} tiles have plain numbers and 'card.tile' entries are skipped "
-            f"without a word; write {_MASK}='{tiles}', or {remedy}."
-        )
-    return (
-        f"{said} names no GPU of this node: with {mode} entries are tiles, on Aurora 0 to 11, and numbers "
-        f"beyond the last are skipped without a word; {remedy}."
-    )
+_IF_CARDS = "If these are whole cards, ZE_FLAT_DEVICE_HIERARCHY=FLAT shows each of their tiles."
 
 
 # --- all ranks together ---
@@ -251,7 +209,8 @@ def _disagreements(reports: Sequence[RankReport]) -> Iterable[str]:
 def _collisions(reports: Sequence[RankReport]) -> Iterable[str]:
     on: dict[tuple[str, str], list[RankReport]] = defaultdict(list)
     for report in reports:
-        on[short_host(report.host), report.tile].append(report)
+        for tile in report.tiles:
+            on[short_host(report.host), tile].append(report)
     for (host, tile), ranks in on.items():
         if len(ranks) < 2:
             continue

@@ -121,8 +121,8 @@ LAUNCHERS = (
         local_size=(),
         from_slurm=True,
     ),
-    # Last, launchers that tell a rank but no local rank. To name them is better than to take twelve such
-    # ranks for twelve ordinary processes: `binding.choose` then refuses rather than put them all on tile 0.
+    # Last, launchers that tell a rank but no local rank: MPI is asked for that then. Not to name them would
+    # be to take twelve such ranks for twelve ordinary processes.
     Launcher(
         name="PMIx",
         sign="PMIX_RANK",

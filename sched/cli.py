@@ -25,7 +25,9 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return the exit status."""
-    options = _parser().parse_args(argv)
+    options, unknown = _parser().parse_known_args(argv)
+    if unknown:
+        options.parser.refuse(unknown)
     from sched.errors import SchedError
     from sched.runtime.start import say
     from sched.siblings import binding
@@ -41,7 +43,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Run a job on every tile of the run."""
-    from sched.errors import RequestError
     from sched.runtime import session, start
     from sched.siblings import ranks
 
@@ -55,8 +56,6 @@ def run(options: argparse.Namespace) -> int:
             settings = dataclasses.replace(settings, tiles=1)  # `mpiexec -n 1` is one tile, as `-n 2` is two
         engine = start.local(settings, announce=None if options.quiet else start.say)
     else:
-        if settings.tiles is not None:
-            raise RequestError("--tiles is for a run in one process; under mpiexec every rank has one tile")
         started = start.parallel(settings, world, start.say)
         if started is None:
             return CANNOT_BEGIN
@@ -85,6 +84,20 @@ def run(options: argparse.Namespace) -> int:
         traceback.print_exc()
         engine.abort()
     return status
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Run a benchmark that comes with `sched`: a job like any other, on one tile of each rank."""
+    from sched.bench import data
+    from sched.runtime.start import say
+    from sched.siblings import ranks
+
+    if (ranks.find(os.environ).size or 1) < 2:
+        say("bench data needs two ranks, between which to send: mpiexec -n 2 python -m sched bench data")
+        return CANNOT_BEGIN
+    words = ["run", "--tiles", "1", "--device", options.device, "--mpi-buffers", options.mpi_buffers]
+    words += [data.__file__, ",".join(map(str, options.sizes)), str(options.repeat), options.json]
+    return run(_parser().parse_args(words))
 
 
 def _run_job(path: str, source: bytes, args: Sequence[str], engine: "Engine") -> int:
@@ -154,6 +167,9 @@ def _settings(options: argparse.Namespace) -> "Settings":
         driver_only=options.driver_only,
         oversubscribe=options.oversubscribe,
         quiet=options.quiet,
+        tile_memory=options.tile_memory,
+        check=options.check,
+        mpi_buffers=options.mpi_buffers,
     )
 
 
@@ -164,6 +180,15 @@ class _Parser(argparse.ArgumentParser):
             super().error(message)
         raise SystemExit(CANNOT_BEGIN)
 
+    def refuse(self, unknown: list[str]) -> NoReturn:
+        """Say that there is no such option, and which one looks like it."""
+        import difflib
+
+        known = list(self._option_string_actions)
+        near = difflib.get_close_matches(unknown[0].partition("=")[0], known, n=1)
+        meant = f" (did you mean {near[0]}?)" if near else ""
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
@@ -173,10 +198,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     command = commands.add_parser(
         "run",
-        help="run a job; under mpiexec with one tile for each rank",
+        help="run a job; under mpiexec on the tiles of all ranks",
         usage="%(prog)s [options] JOB [ARGS ...]",
     )
-    command.set_defaults(command=run)
+    command.set_defaults(command=run, parser=command)
     command.add_argument(
         "--device",
         default=os.environ.get("SCHED_DEVICE", "auto"),
@@ -184,21 +209,89 @@ def _parser() -> argparse.ArgumentParser:
         help="what the tiles are; auto: Level Zero tiles if any, else the CPU device (SCHED_DEVICE)",
     )
     command.add_argument(
-        "--tiles", type=_count, help="without mpiexec: number of tiles, emulated ones where they are not GPUs"
+        "--tiles",
+        type=_count,
+        help="tiles for each rank, emulated ones where they are not GPUs; without it the GPUs' tiles are "
+        "shared out evenly among the ranks of a node, and on a CPU each rank has one",
     )
     command.add_argument("--depth", type=_count, default=2, help="tasks given to a tile at a time (2)")
     command.add_argument(
         "--driver-only", action="store_true", help="give rank 0, which runs the job, no tile"
     )
     command.add_argument("--oversubscribe", action="store_true", help="allow more ranks than tiles")
+    command.add_argument(
+        "--tile-memory",
+        type=_size,
+        default=os.environ.get("SCHED_TILE_MEMORY") or None,
+        metavar="SIZE",
+        help="how much values may take up on a tile, as in '2 GiB' or 500M; without it 90%% of what the "
+        "tile has (SCHED_TILE_MEMORY)",
+    )
+    command.add_argument(
+        "--mpi-buffers",
+        default="auto",
+        choices=("auto", "host", "device"),
+        help="what MPI is given of values on tiles: copies in the host's memory, or device pointers; auto: "
+        "pointers if MPI says that it takes them and a trial succeeds",
+    )
+    command.add_argument("--check", action="store_true", help="look for mistakes in tasks; slower")
     command.add_argument("--quiet", action="store_true", help="do not say which tiles are used")
     command.add_argument("job", metavar="JOB", help="a Python script")
     command.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS", help="its arguments")
+    _add_benchmarks(commands.add_parser("bench", help="measure this machine"))
     return parser
 
 
+def _add_benchmarks(bench_parser: argparse.ArgumentParser) -> None:
+    commands = bench_parser.add_subparsers(title="benchmarks", required=True, metavar="BENCHMARK")
+    command = commands.add_parser(
+        "data", help="how fast a task's argument comes to another rank, beside plain MPI; under mpiexec -n 2"
+    )
+    command.set_defaults(command=bench, parser=command)
+    command.add_argument(
+        "--device",
+        default=os.environ.get("SCHED_DEVICE", "auto"),
+        choices=("auto", "level_zero", "cpu", "host"),
+        help="as for run",
+    )
+    command.add_argument(
+        "--mpi-buffers", default="auto", choices=("auto", "host", "device"), help="as for run"
+    )
+    command.add_argument(
+        "--sizes",
+        type=_sizes,
+        default="8,64,512,4KiB,32KiB,256KiB,1MiB,8MiB,64MiB,256MiB",
+        metavar="SIZE,...",
+        help="how large the values are (%(default)s)",
+    )
+    command.add_argument(
+        "--repeat", type=_count, default=5, metavar="N", help="how often each is measured (5)"
+    )
+    command.add_argument("--json", default="", metavar="FILE", help="write the figures there, too")
+
+
 def _count(text: str) -> int:
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
     if number < 1:
         raise argparse.ArgumentTypeError(f"{number} is not at least 1")
     return number
+
+
+def _size(text: str) -> int:
+    from sched.errors import RequestError
+    from sched.sizes import parse_size
+
+    try:
+        return parse_size(text)
+    except RequestError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _sizes(text: str) -> list[int]:
+    sizes = [_size(part) for part in text.split(",")]
+    if min(sizes) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} has a size of no bytes")
+    return sizes

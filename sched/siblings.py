@@ -11,7 +11,7 @@ _here = str(Path(__file__).parents[1])
 _others = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "launch"}
 sys.path.insert(0, _here)
 try:
-    from launch import binding as binding, environment as environment, ranks as ranks
+    from launch import binding as binding, environment as environment, masks as masks, ranks as ranks
 finally:
     sys.path.remove(_here)
     for _name in [name for name in sys.modules if name.partition(".")[0] == "launch"]:

@@ -12,6 +12,7 @@ from sched.runtime import start
 from sched.runtime.engine import Engine
 from sched.runtime.interrupt import hold_back_interrupts
 from sched.siblings import ranks
+from sched.sizes import parse_size
 
 _lock = threading.Lock()
 _engine: Engine | None = None
@@ -30,7 +31,8 @@ def use(engine: Engine | None) -> None:
 def engine() -> Engine:
     """Return the process's run; outside `sched run`, start one with the local tiles.
 
-    `SCHED_DEVICE` and `SCHED_TILES` say what `--device` and `--tiles` would.
+    `SCHED_DEVICE`, `SCHED_TILES` and `SCHED_TILE_MEMORY` say what `--device`, `--tiles` and `--tile-memory`
+    would.
 
     Raises:
         UsageError: This is one of several ranks that were not started by `sched run`.
@@ -46,8 +48,7 @@ def engine() -> Engine:
                     "the whole script: start it with `mpiexec -n N python -m sched run job.py`; or, if "
                     "every rank is meant to have a scheduler of its own, use sched.local()"
                 )
-            settings = start.Settings(device=os.environ.get("SCHED_DEVICE") or "auto", tiles=_tiles())
-            use(own(start.local(settings, announce=start.say)))
+            use(own(start.local(_settings(), announce=start.say)))
         assert _engine is not None
         return _engine
 
@@ -58,14 +59,18 @@ def own(engine: Engine) -> Engine:
     return engine
 
 
-def _tiles() -> int | None:
-    text = os.environ.get("SCHED_TILES")
-    if not text:
-        return None
+def _settings() -> start.Settings:
+    """Read what the environment says."""
+    tiles, memory = os.environ.get("SCHED_TILES"), os.environ.get("SCHED_TILE_MEMORY")
     try:
-        return int(text)
+        count = int(tiles) if tiles else None
     except ValueError:
-        raise RequestError(f"SCHED_TILES={text!r} is not a number of tiles") from None
+        raise RequestError(f"SCHED_TILES={tiles!r} is not a number of tiles") from None
+    return start.Settings(
+        device=os.environ.get("SCHED_DEVICE") or "auto",
+        tiles=count,
+        tile_memory=parse_size(memory, "SCHED_TILE_MEMORY") if memory else None,
+    )
 
 
 @atexit.register
