@@ -8,13 +8,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from sched.backends.base import Tile
 from sched.errors import RequestError, UsageError
-from sched.future import Future, bring
+from sched.future import Future, bring, raise_first
 from sched.model import Ref
 from sched.runtime import driver, session, start
-from sched.runtime.current import running
-from sched.runtime.driver import Options, Order, Owner
+from sched.runtime.current import collect, keep, running
 from sched.runtime.engine import Engine
+from sched.runtime.ledger import Stats
+from sched.runtime.orders import Options, Order, Owner
+from sched.sizes import parse_size
 
 TOGETHER = 32
 """How many values `map` asks for at a time, and at most how many calls it then submits."""
@@ -59,6 +62,8 @@ class Scheduler(concurrent.futures.Executor):
         priority: int = 0,
         retries: int = 0,
         name: str | None = None,
+        tiles: int = 1,
+        memory: int | str = 0,
     ) -> "View":
         """Return a view of this scheduler whose calls have these options.
 
@@ -68,9 +73,15 @@ class Scheduler(concurrent.futures.Executor):
             priority: higher goes first among tasks that wait for a tile.
             retries: how many times a call that raised is tried again, elsewhere if it can be.
             name: what errors call the task; its function's name if not given.
+            tiles: how many tiles the task has to itself, at the same time. The function is called once on
+                each of their ranks, all with the same arguments; `sched.current()` has its `tiles` there, and
+                an MPI communicator `comm` of those ranks. The value is what the first of them returns.
+            memory: bytes, or as "2 GiB": what the task allocates on its tile, its result included. Values
+                that are not needed there now are spilled to the host's memory until so much is free.
 
         Raises:
-            RequestError: There is no such tile, or `retries` is negative.
+            RequestError: There is no such tile, there are not so many or not so large ones, or `retries` is
+                negative.
             TypeError: An option is of the wrong type.
         """
         if tile is not None:
@@ -81,12 +92,13 @@ class Scheduler(concurrent.futures.Executor):
             self._check_own(near)
         if name is not None and not isinstance(name, str):
             raise TypeError(f"name={name!r} is not a string")
-        for option, number in (("priority", priority), ("retries", retries)):
-            if not isinstance(number, int):
+        for option, number in (("priority", priority), ("retries", retries), ("tiles", tiles)):
+            if not isinstance(number, int) or isinstance(number, bool):
                 raise TypeError(f"{option}={number!r} is not an integer")
         if retries < 0:
             raise RequestError(f"retries={retries} is not a number of tries")
-        chosen = Options(tile, None if near is None else near.ref, priority, retries, name)
+        beside = None if near is None else near.ref
+        chosen = Options(tile, beside, priority, retries, name, tiles, parse_size(memory, "memory"))
         self._driver.check(chosen)
         return View(self, chosen)
 
@@ -140,37 +152,69 @@ class Scheduler(concurrent.futures.Executor):
         """
         return self._map(Options(), fn, iterables, timeout, chunksize, buffersize)
 
-    def gather(self, futures: Iterable[Future], *, to: str = "tile", stack: bool = False) -> Any:
-        """Wait for futures and return their values, in order.
+    def put(self, value: Any, *, broadcast: bool = False) -> Future:
+        """Place data ahead of time: copy a value to a tile, for tasks that will take it.
 
         Args:
-            futures: of this scheduler; their values may lie on any tiles.
-            to: "tile": arrays come to the caller's own tile; "host": as NumPy arrays.
-            stack: return one array, with the values along a new first axis.
+            value: an array, or anything else that an argument may be.
+            broadcast: bring it to every rank, from rank to rank as in a tree.
+
+        Returns:
+            A future of the value; dropping it frees the copies.
+
+        Raises:
+            Exception: Whatever pickling it raises.
+        """
+        return self._put(Options(), value, broadcast)
+
+    def gather(self, values: Iterable[Any], *, to: "str | int | Tile" = "tile", stack: bool = False) -> Any:
+        """Wait for values and bring them together, in order.
+
+        What lies on one rank comes in one message.
+
+        Args:
+            values: futures of this scheduler, whose values may lie on any tiles; also arrays themselves.
+            to: "tile": as arrays on the caller's own tile; "host": as NumPy arrays; a tile, or its number in
+                the run: on that tile.
+            stack: one array, with the values along a new first axis, instead of a list.
+
+        Returns:
+            The list or array; a future of it if `to` is a tile.
 
         Raises:
             RequestError: `to` is something else.
-            Exception: What the first of them that failed raised.
+            TypeError: One of the values is neither a future nor an array.
+            Exception: What the first of them that failed raised. Its notes say which have failed.
         """
+        waiting = list(values)
+        for item in waiting:
+            if isinstance(item, concurrent.futures.Future) or not hasattr(item, "dtype"):
+                self._check_own(item)
+        if isinstance(to, Tile):
+            to = to.id
+        if isinstance(to, int) and not isinstance(to, bool):
+            return self.options(tile=to, name="gather").submit(collect, waiting, stack)
         if to not in ("tile", "host"):
-            raise RequestError(f"to={to!r} is neither 'tile' nor 'host'")
-        waiting = list(futures)
-        for future in waiting:
-            self._check_own(future)
-        error = next(filter(None, (future.exception() for future in waiting)), None)
-        if error is not None:
-            try:
-                raise error
-            finally:
-                del waiting, future, error  # its traceback must not keep them alive
-        bring(self._engine, [future for future in waiting if future.lies_elsewhere()], None)
-        values = [future.result() for future in waiting]
-        if to == "host":
-            values = [self._engine.packer.to_numpy(value) for value in values]
+            raise RequestError(f"to={to!r} is neither 'tile' nor 'host' nor a tile")
+        futures = [item for item in waiting if isinstance(item, Future)]
+        raise_first(waiting)
+        bring(self._engine, [future for future in futures if future.lies_elsewhere()], None)
+        found = [item.result() if isinstance(item, Future) else item for item in waiting]
+        packer, home = self._engine.packer, self._engine.home
+        if to == "host" or home is None:
             import numpy
 
-            return numpy.stack(values) if stack else values
-        return self._engine.backend.xp.stack(values) if stack else values
+            found = [packer.to_numpy(value) for value in found]
+            return numpy.stack(found) if stack else found
+        found = [packer.at_home(value, home) for value in found]
+        return self._engine.backend.xp.stack(found) if stack else found
+
+    def stats(self) -> Stats:
+        """Return what lies on every tile (bytes now, at most, spilled), and what has been moved by which way.
+
+        Counted is what the runtime has placed: values and copies of them. Every rank is asked.
+        """
+        return self._engine.stats()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls.
@@ -197,6 +241,14 @@ class Scheduler(concurrent.futures.Executor):
     def _driver(self) -> driver.Driver:
         assert self._engine.driver is not None
         return self._engine.driver
+
+    def _put(self, options: Options, value: Any, broadcast: bool) -> Future:
+        if options.name is None:
+            options = options._replace(name="put")
+        future = self._submit(options, keep, (value,), {})
+        if broadcast:
+            self._engine.spread(future.ref)
+        return future
 
     def _submit(self, options: Options, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Future:
         self._check_open()
@@ -289,6 +341,10 @@ class View:
         """See `Scheduler.submit_many`."""
         return self._scheduler._submit_many(self._options, fn, zip(*iterables, strict=True))
 
+    def put(self, value: Any, *, broadcast: bool = False) -> Future:
+        """See `Scheduler.put`."""
+        return self._scheduler._put(self._options, value, broadcast)
+
     def map(
         self,
         fn: Callable[..., Any],
@@ -301,7 +357,14 @@ class View:
         return self._scheduler._map(self._options, fn, iterables, timeout, chunksize, buffersize)
 
 
-def local(tiles: int | None = None, *, device: str = "auto", depth: int = 2) -> Scheduler:
+def local(
+    tiles: int | None = None,
+    *,
+    device: str = "auto",
+    depth: int = 2,
+    tile_memory: int | str | None = None,
+    check: bool = False,
+) -> Scheduler:
     """Return a scheduler with tiles of its own in this process, apart from any run.
 
     Args:
@@ -309,9 +372,12 @@ def local(tiles: int | None = None, *, device: str = "auto", depth: int = 2) -> 
             one device (1 if not given), on `host` threads (one for each core if not given).
         device: "auto", "level_zero", "cpu" or "host".
         depth: how many tasks whose inputs are there a tile is given at a time.
+        tile_memory: bytes, or as "2 GiB": what values may take up on a tile; the others wait in the host's
+            memory. 90 % of what it has, if not given.
+        check: find out which task writes into its arguments; slower.
 
     Raises:
-        RequestError: There cannot be so many tiles, or there is no such kind of device.
+        RequestError: There cannot be so many tiles, or not so large ones, or there is no such kind of device.
         DeviceError: There is no such device.
 
     >>> with local(tiles=2, device="host") as s:
@@ -319,7 +385,8 @@ def local(tiles: int | None = None, *, device: str = "auto", depth: int = 2) -> 
     [8, 9]
     """
     _check_script()  # before there are threads to be left behind
-    settings = start.Settings(device=device, tiles=tiles, depth=depth)
+    memory = None if tile_memory is None else parse_size(tile_memory, "tile_memory")
+    settings = start.Settings(device=device, tiles=tiles, depth=depth, tile_memory=memory, check=check)
     return Scheduler(engine=session.own(start.local(settings)))
 
 

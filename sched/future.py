@@ -10,17 +10,20 @@ from typing import Any
 
 from sched.errors import UsageError
 from sched.model import Ref
-from sched.runtime import driver
+from sched.runtime import orders
 from sched.runtime.current import running
 from sched.runtime.engine import Engine
 from sched.runtime.exchange import ELSEWHERE
-from sched.runtime.packing import revive
+from sched.runtime.faults import revive
+
+SHOWN = 12
+"""How many of the failed are named by number."""
 
 TURN = 0.001
 """Seconds for which one of several engines is lent the thread that waits for futures of all of them."""
 
 
-class Future(driver.Future):
+class Future(orders.Future):
     """The result of a task, wherever it lies. A `concurrent.futures.Future` in every respect.
 
     As an argument of another task it stands for the value. Dropping it frees the value on its tile.
@@ -127,6 +130,30 @@ def bring(engine: Engine, futures: list[Future], deadline: float | None) -> None
         fault = engine.fault(future.ref)
         if fault is not None:
             raise revive(fault)
+
+
+def raise_first(items: list[Any]) -> None:
+    """Wait for the futures among these; raise what the first that failed did, noting which have failed."""
+    errors: dict[int, BaseException] = {}
+    for number, item in enumerate(items):
+        if isinstance(item, Future):
+            try:
+                error = item.exception()
+            except concurrent.futures.CancelledError as cancelled:
+                error = cancelled
+            if error is not None:
+                errors[number] = error
+    if not errors:
+        return
+    numbers = ", ".join(map(str, list(errors)[:SHOWN]))
+    more = f" and {len(errors) - SHOWN} more" if len(errors) > SHOWN else ""
+    note = f"gather: {len(errors)} of {len(items)} values have failed: number {numbers}{more}"
+    error = next(iter(errors.values()))
+    error.__notes__ = [*dict.fromkeys([*getattr(error, "__notes__", ()), note])]
+    try:
+        raise error
+    finally:
+        del error, errors, items, item  # its traceback must not keep them alive
 
 
 class _Waiters(list[Any]):

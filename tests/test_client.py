@@ -77,9 +77,9 @@ def left(s, expected=None):
             "tasks": len(driver._core),
             "records": len(driver._records),
             "failed": len(driver._failed),
-            "values": len(worker._slots),
-            "functions": len(worker._functions),
-            "loaded functions": len(worker._loaded),
+            "values": len(worker.store.slots),
+            "functions": len(worker.runner._functions),
+            "loaded functions": len(worker.runner._loaded),
             "calls": sum(map(len, worker._calls.values())),
         }
         found = {name: count for name, count in counts.items() if count}

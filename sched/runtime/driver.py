@@ -4,12 +4,10 @@ All methods are called under the engine's lock. What concerns futures is collect
 their callbacks must run without the lock.
 """
 
-import concurrent.futures
 import functools
-import traceback
+import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
 from weakref import WeakValueDictionary
 
 from sched.core.actions import Action, Free, Move, Outcome, Run, Settle
@@ -19,18 +17,23 @@ from sched.core.events import (
     Failed,
     Finished,
     Released,
+    Spread,
     Submitted,
     TileClosed,
-    TileOpened,
+    TilesOpened,
     Wanted,
 )
 from sched.core.scheduler import Scheduler
 from sched.errors import RequestError
 from sched.model import RankId, Ref, TaskId, TileId, assert_never
-from sched.runtime.functions import Function, Functions
+from sched.runtime.faults import dependent, revive
+from sched.runtime.functions import Functions
+from sched.runtime.ledger import Stats
 from sched.runtime.messages import (
+    Answer,
     Assign,
     Broke,
+    Conclude,
     Define,
     Done,
     Drop,
@@ -38,99 +41,23 @@ from sched.runtime.messages import (
     Fault,
     Forget,
     Packed,
+    Part,
     Send,
     ToDriver,
     ToRank,
 )
-from sched.runtime.packing import Handle, Packer, dependent, revive
+from sched.runtime.orders import Ending, Future, Options, Order, Owner, Parts, Record
+from sched.runtime.packing import Packer
 
+WINDOW = 0.5
+"""How much of a tile may be taken by values that wait for their consumers, before it makes more of them."""
 
-class Future(Handle, concurrent.futures.Future[Any]):
-    """The driver's side of a future: the task it names, and where to say that nobody names it any more."""
-
-    def __init__(self, ref: Ref, released: "deque[Ref]") -> None:
-        super().__init__()
-        self.ref = ref
-        self._released = released
-        # Why it has no value: the name of the task that failed first, and its fault if it was not cancelled.
-        self.blame: tuple[str, Fault | None] | None = None
-        self.before_callbacks: Callable[[], None] | None = None
-
-    def _invoke_callbacks(self) -> None:
-        """See that whoever counts tasks knows before a callback asks; and that none ends a thread of ours."""
-        if self.before_callbacks is not None:
-            self.before_callbacks()
-            self.before_callbacks = None
-        try:
-            super()._invoke_callbacks()  # type: ignore[misc]
-        except BaseException:  # SystemExit and its like; the others are logged there
-            traceback.print_exc()
-
-    def note_cancelled(self) -> None:
-        """Enter that it was cancelled, and tell everybody who waits."""
-        with self._condition:
-            self._state = "PENDING"  # also if the task has been running, and waits to be tried again
-        super().cancel()
-        self.set_running_or_notify_cancel()
-
-    def __del__(self) -> None:
-        # May run in any thread at any moment, so it only leaves word; the engine does the rest.
-        self._released.append(self.ref)
-
-
-class Options(NamedTuple):
-    """How a task is to be run; see `client.Scheduler.options`."""
-
-    tile: int | None = None
-    near: Ref | None = None
-    priority: int = 0
-    retries: int = 0
-    name: str | None = None
-
-
-class Order(NamedTuple):
-    """One call as the script asked for it, packed."""
-
-    function: Function
-    arguments: Packed
-    inputs: tuple[Ref, ...]
-    options: Options
-    name: str
-
-
-class Ending(NamedTuple):
-    """What a future is to be told: a small value, an exception, or neither (the value lies on a tile).
-
-    The exception is made without the lock: the user's own code runs when it is unpickled.
-    """
-
-    future: Future
-    owner: "Owner"
-    outcome: Outcome
-    small: Packed | None
-    make_error: Callable[[], BaseException] | None
-
-
-class _Record:
-    __slots__ = ("future", "order", "owner")
-
-    def __init__(self, order: Order, future: Future, owner: "Owner") -> None:
-        self.order = order
-        self.future = future
-        self.owner = owner
+TORN = 10.0
+"""Seconds after which the other ranks of a task that has failed on one of them are not expected to return."""
 
 
 _Blame = dict[TaskId, tuple[str, Fault | None]]
 """Tasks that have no value: the name of the one that failed first, and its fault if it was not cancelled."""
-
-
-class Owner:
-    """Counts what one `Scheduler` of the script still waits for."""
-
-    __slots__ = ("outstanding",)
-
-    def __init__(self) -> None:
-        self.outstanding = 0
 
 
 class Driver:
@@ -139,6 +66,8 @@ class Driver:
     Args:
         ranks: the rank of each tile.
         deliver: takes an order to a rank, also to this one.
+        depth, on_demand, places: see `core.scheduler.Scheduler`.
+        limit: bytes for each tile.
     """
 
     def __init__(
@@ -149,15 +78,24 @@ class Driver:
         *,
         depth: int,
         on_demand: Collection[TileId],
+        places: Sequence[tuple[int, int]] | None,
+        limit: int,
     ) -> None:
         self.functions = Functions(packer)
         self.released: deque[Ref] = deque()
         self.unwanted: deque[Ref] = deque()
         self.settled: deque[Ending] = deque()
         self.ranks = tuple(ranks)
-        self._core = Scheduler(ranks, depth=depth, on_demand=on_demand)
+        # What ranks have answered to each question that is open.
+        self.answers: dict[int, list[Stats]] = {}
+        # Tasks on several ranks that have failed on one of them: when the others should have ended as well.
+        self.torn: dict[TaskId, tuple[float, Fault]] = {}
+        self._limit = limit
+        self._core = Scheduler(
+            ranks, depth=depth, on_demand=on_demand, places=places, budget=int(limit * WINDOW)
+        )
         self._deliver = deliver
-        self._records: dict[TaskId, _Record] = {}
+        self._records: dict[TaskId, Record] = {}
         self._next = 0
         self._open: set[TileId] = set()
         self._failed: WeakValueDictionary[TaskId, Future] = WeakValueDictionary()
@@ -167,35 +105,81 @@ class Driver:
         task = TaskId(self._next)
         self._next += 1
         future = make(task, self.released)
-        self._records[task] = _Record(order, future, owner)
+        self._records[task] = Record(order, future, owner)
         owner.outstanding += 1
         options = order.options
         tile = None if options.tile is None else TileId(options.tile)
-        self._handle(Submitted(task, order.inputs, tile, options.near, options.priority, options.retries))
+        self._handle(
+            Submitted(
+                task, order.inputs, tile, options.near, options.priority, options.retries, options.tiles
+            )
+        )
         return future
 
     def check(self, options: Options) -> None:
         """See whether a task with these options can ever run.
 
         Raises:
-            RequestError: It is pinned to a tile that there is not.
+            RequestError: It needs a tile that there is not, or more of them or of memory than there is.
         """
         if options.tile is not None and not 0 <= options.tile < len(self.ranks):
             raise RequestError(
                 f"tile={options.tile} does not exist: this run has {len(self.ranks)} tiles, "
                 f"0 to {len(self.ranks) - 1}"
             )
+        if not 1 <= options.tiles <= len(self.ranks):
+            raise RequestError(f"tiles={options.tiles} cannot be had: this run has {len(self.ranks)} tiles")
+        if not 0 <= options.memory <= self._limit:
+            raise RequestError(
+                f"memory={options.memory} bytes cannot be had: a tile has {self._limit} (--tile-memory)"
+            )
 
     def report(self, message: ToDriver) -> None:
-        """Take in what a rank says about a task."""
+        """Take in what a rank says."""
         match message:
+            case Answer(number, stats):
+                if number in self.answers:
+                    self.answers[number].append(stats)
+            case Part(task, fault):
+                self._part(task, None, fault)
+            case Done(task) if self._records[task].parts is not None:
+                self._part(task, message, None)
+            case Broke(task, _, fault) if self._records[task].parts is not None:
+                self._part(task, message, fault)
             case Done(task, size, value):
                 self._handle(Finished(task, size), small=value)
             case Broke(task, cause, fault):
-                blame: _Blame = {task if cause is None else cause: (fault.task_name, fault)}
-                self._handle(Failed(task, cause), blame=blame)
+                self._failed_with(task, cause, fault)
             case _:
                 assert_never(message)
+
+    def _part(self, task: TaskId, report: Done | Broke | None, fault: Fault | None) -> None:
+        """Count the ranks of a task; it ends with the last."""
+        record = self._records[task]
+        parts = record.parts
+        assert parts is not None
+        parts.left -= 1
+        parts.report = report or parts.report
+        if fault is not None and parts.fault is None:
+            parts.fault = fault
+            self.torn[task] = (time.monotonic() + TORN, fault)
+        if parts.left:
+            return
+        self.torn.pop(task, None)
+        record.parts = None
+        self._deliver(parts.lead, Conclude(task, parts.fault))
+        match parts.report:
+            case Done(_, size, value) if parts.fault is None:
+                self._handle(Finished(task, size), small=value)
+            case Broke(_, cause, broken):
+                self._failed_with(task, cause, broken)
+            case _:
+                assert parts.fault is not None
+                self._failed_with(task, None, parts.fault)
+
+    def _failed_with(self, task: TaskId, cause: TaskId | None, fault: Fault) -> None:
+        blame: _Blame = {task if cause is None else cause: (fault.task_name, fault)}
+        self._handle(Failed(task, cause), blame=blame)
 
     @property
     def idle(self) -> bool:
@@ -216,11 +200,16 @@ class Driver:
         """Let a value come to this rank."""
         self._handle(Wanted(ref))
 
-    def open(self, tile: TileId) -> None:
-        """Let a tile that works on demand take one task, unless it may already."""
-        if tile not in self._open:
-            self._open.add(tile)
-            self._handle(TileOpened(tile))
+    def spread(self, ref: Ref) -> None:
+        """Let a value come to every rank that has a tile."""
+        self._handle(Spread(ref))
+
+    def open(self, tiles: Iterable[TileId]) -> None:
+        """Let tiles that work on demand take one task each, unless they may already."""
+        new = tuple([tile for tile in tiles if tile not in self._open])
+        if new:
+            self._open.update(new)
+            self._handle(TilesOpened(new))
 
     def close_all(self) -> None:
         """Let such tiles take no more."""
@@ -263,8 +252,8 @@ class Driver:
     ) -> None:
         for action in actions:
             match action:
-                case Run(task, tile, attempt):
-                    self._run(task, tile, attempt)
+                case Run():
+                    self._assign(action)
                 case Move(ref, source, target):
                     self._deliver(source, Send(ref, target))
                     self._deliver(target, Expect(ref))
@@ -279,24 +268,41 @@ class Driver:
                 case _:
                     assert_never(action)
 
-    def _run(self, task: TaskId, tile: TileId, attempt: int) -> None:
+    def _assign(self, action: Run) -> None:
+        task, tile, attempt, tiles, ranks = action
         record = self._records[task]
         order, rank = record.order, self.ranks[tile]
-        self._open.discard(tile)
+        self._open.difference_update(tiles or (tile,))
         function = order.function
         if rank not in function.known:
             function.known.add(rank)
             self._deliver(rank, Define(function.number, function.code))
+        if len(ranks) < 2:
+            ranks = ()
+        elif rank == ranks[0]:
+            record.parts = Parts(ranks)
         self._deliver(
-            rank, Assign(task, tile, function.number, order.arguments, order.inputs, attempt, order.name)
+            rank,
+            Assign(
+                task,
+                tile,
+                function.number,
+                order.arguments,
+                order.inputs,
+                attempt,
+                order.name,
+                order.options.memory,
+                tiles,
+                ranks,
+            ),
         )
-        if not attempt:
+        if not attempt and (not ranks or rank == ranks[0]):
             record.future.set_running_or_notify_cancel()
 
     def _blame(
         self,
         task: TaskId,
-        record: _Record,
+        record: Record,
         outcome: Outcome,
         cause: TaskId | None,
         blame: _Blame,

@@ -21,17 +21,20 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sched.backends.base import Backend, Tile
 from sched.errors import UsageError
-from sched.model import DRIVER, RankId, Ref, TileId
-from sched.runtime.driver import Future, Order, Owner
+from sched.model import DRIVER, RankId, Ref
+from sched.runtime.driver import Driver
 from sched.runtime.exchange import Exchange, Section, say
+from sched.runtime.hands import Hands
+from sched.runtime.ledger import Stats
+from sched.runtime.loop import Loop
 from sched.runtime.messages import Fault, Stop
-from sched.runtime.relief import Backoff, Hungry, Relief
-from sched.runtime.worker import Call, State
+from sched.runtime.orders import Future, Order, Owner
+from sched.runtime.store import State
 from sched.transport.base import Transport
 
 if TYPE_CHECKING:
@@ -58,31 +61,38 @@ class Engine:
         backend: its tiles.
         ranks: on rank 0 the rank of every tile in the run, else None.
         depth: how many ready tasks a tile is given at a time.
+        limit: bytes for each tile of this rank; what has no room waits in the host's memory.
+        check: find out who writes into arguments.
+        places: on rank 0 the node and card of every tile, if it is known.
     """
 
     def __init__(
-        self, transport: Transport, backend: Backend, ranks: list[RankId] | None, *, depth: int = 2
+        self,
+        transport: Transport,
+        backend: Backend,
+        ranks: list[RankId] | None,
+        *,
+        depth: int = 2,
+        limit: int = 1 << 62,
+        check: bool = False,
+        places: Sequence[tuple[int, int]] | None = None,
     ) -> None:
         self.backend = backend
         self.rank = transport.rank
         self.tiles = backend.tiles
         self.home: Tile | None = self.tiles[0] if self.tiles else None
         self._closed = False
-        self.interrupted = False
         self.pid = os.getpid()
         self._transport = transport
         # Re-entrant only so that it can be asked whether this thread holds it: see `Section`.
         self._lock: Any = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._section = Section(self._lock, self._bug)
-        # Tiles with a thread of their own, and tiles for which the pumping thread runs calls itself.
         scripted = self.rank == DRIVER
         threaded = backend.background and (scripted or len(self.tiles) > 1)
-        self._inline = () if threaded else tuple(tile.id for tile in self.tiles)
-        self._bells = {t.id: threading.Condition(self._lock) for t in self.tiles} if threaded else {}
-        on_demand = self._inline if scripted else ()
-        # Which tiles' calls a thread runs, also while it waits for something else.
-        self._hands: dict[int, tuple[TileId, ...]] = {threading.get_ident(): self._inline}
+        self._hands = Hands(backend, self._lock, threaded=threaded)
+        backend.may_touch = self._hands.are_here
+        on_demand = self._hands.shared if scripted else ()
         self._exchange = Exchange(
             transport,
             backend,
@@ -90,17 +100,27 @@ class Engine:
             depth=depth,
             on_demand=on_demand,
             changed=self._changed,
-            runnable=self._runnable,
-            may_read=self._may_read,
+            runnable=self._hands.ring,
+            may_read=lambda: backend.readable or self._hands.are_here(),
+            limit=limit,
+            check=check,
+            places=places,
         )
         self.driver, self.packer = self._exchange.driver, self._exchange.packer
         self._worker = self._exchange.worker
         self._on_demand = bool(on_demand)
         self._lender: asyncio.AbstractEventLoop | None = None
-        self._relief = Relief(self._lock, self._exchange.pump, self._exchange.notify, self._starving)
-        self._threads = [self._thread(self._work, tile) for tile in self._bells]
+        self._loop = Loop(
+            self._exchange,
+            self._hands,
+            self._changed,
+            self._section,
+            lambda: self.closed,
+            on_demand=self._on_demand,
+        )
+        self._threads = [self._thread(self._loop.work, tile) for tile in self._hands.own]
         if transport.size > 1:
-            self._threads.append(self._thread(self._relief.run))
+            self._threads.append(self._thread(self._loop.relief.run))
         for thread in self._threads:
             thread.start()
 
@@ -108,6 +128,10 @@ class Engine:
     def closed(self) -> bool:
         """Whether the run is over for this process: it has ended, or this is a child that it forked."""
         return self._closed or os.getpid() != self.pid
+
+    def interrupt_later(self, yes: bool) -> None:
+        """Let the script's thread raise KeyboardInterrupt when it comes out of the scheduler, or not."""
+        self._loop.interrupted = yes
 
     # -- for the script (rank 0) -------------------------------------------------------------------------
 
@@ -128,25 +152,18 @@ class Engine:
             futures = [self.driver.submit(order, make, owner) for order in orders]
             self._exchange.pump()
         self._exchange.notify()
-        self._be_interrupted()
+        self._loop.be_interrupted()
         return futures
 
     def cancel(self, future: Future) -> bool:
         """Ask that a task be not run; tell whether it has ended, which its future may hear a moment later."""
-        assert self.driver is not None
-        with self._section:
-            ended = self.driver.cancel(future)
-            self._exchange.carry_out()
-        self._exchange.notify()
-        return ended
+        with self._driving() as driver:
+            return driver.cancel(future)
 
     def cancel_all(self, owner: Owner) -> None:
         """Ask it for every task of one `Scheduler`."""
-        assert self.driver is not None
-        with self._section:
-            self.driver.cancel_all(owner)
-            self._exchange.carry_out()
-        self._exchange.notify()
+        with self._driving() as driver:
+            driver.cancel_all(owner)
 
     def abandon(self, refs: list[Ref]) -> None:
         """Leave word that tasks need not be run. The garbage collector may call it, at any moment."""
@@ -156,12 +173,37 @@ class Engine:
 
     def want(self, refs: list[Ref]) -> None:
         """Let values come to this rank."""
+        with self._driving() as driver:
+            for ref in refs:
+                driver.want(ref)
+
+    def spread(self, ref: Ref) -> None:
+        """Let a value come to every rank that has a tile."""
+        with self._driving() as driver:
+            driver.spread(ref)
+
+    @contextlib.contextmanager
+    def _driving(self) -> Iterator[Driver]:
+        """Let the script's thread change the driver's tables, and then do what follows."""
         assert self.driver is not None
         with self._section:
-            for ref in refs:
-                self.driver.want(ref)
+            yield self.driver
             self._exchange.carry_out()
         self._exchange.notify()
+
+    def stats(self) -> Stats:
+        """Ask every rank for what is on its tiles and what it has moved."""
+        if self.closed:
+            raise UsageError("the run has ended, and there is nobody to ask")
+        answers: list[Stats] = []
+        with self._driving() as driver:
+            driver.answers[id(answers)] = answers
+            self._exchange.ask(id(answers))
+        try:
+            self.wait(lambda: len(answers) == self._transport.size)
+        finally:
+            del driver.answers[id(answers)]
+        return Stats.of(answers)
 
     def tidy(self) -> None:
         """Let go of values that the script has dropped, unless somebody is at it, or about to be.
@@ -174,7 +216,7 @@ class Engine:
             self._exchange.carry_out()
         finally:
             self._lock.release()
-        self._worker.dropped.clear()
+        self._worker.store.dropped.clear()
 
     def is_here(self, ref: Ref) -> bool:
         """Tell whether a value (or the news that it cannot come) is on this rank."""
@@ -189,7 +231,9 @@ class Engine:
 
     def value(self, ref: Ref, tile: Tile | None) -> Any:
         """Return a value that is here, for a tile."""
-        return self._worker.value(ref, tile)
+        slot = self._worker.slot(ref)
+        assert slot is not None
+        return self._worker.store.value(slot, tile)
 
     def idle(self) -> bool:
         """Tell whether every task of the script has ended."""
@@ -198,15 +242,14 @@ class Engine:
 
     def poke(self) -> None:
         """Give the scheduler a moment of the calling thread, and at most one call of each tile."""
-        hand = self._hands.get(threading.get_ident())
-        if hand:
+        if self._hands.mine():
             with self._section:
-                self._ask_for_work()
-        self._serve(lambda: True)
+                self._loop.ask_for_work()
+        self._loop.serve(lambda: True)
 
     def lend(self, loop: "asyncio.AbstractEventLoop") -> None:
         """Let the tiles that share the script's thread work while an asyncio loop runs in it."""
-        if not self._on_demand or threading.get_ident() not in self._hands or self._lender is loop:
+        if not self._on_demand or not self._hands.are_here() or self._lender is loop:
             return
         self._lender = loop
 
@@ -228,8 +271,8 @@ class Engine:
         if done():
             return True
         deadline = None if timeout is None else time.monotonic() + timeout
-        if self._transport.size > 1 or self._hands.get(threading.get_ident()) or self._inline:
-            return self._serve(done, deadline)
+        if self._transport.size > 1 or self._hands.shared or self._hands.mine():
+            return self._loop.serve(done, deadline)
         assert self.driver is not None
         settled = self.driver.settled
         while not done():
@@ -244,7 +287,7 @@ class Engine:
 
     def serve(self) -> None:
         """Work for the driver until it says stop (ranks other than 0)."""
-        self._guard(self._serve, lambda: self._worker.stopped)
+        self._guard(self._loop.serve, lambda: self._worker.stopped)
 
     def close(self, status: int, grace: float = GRACE) -> bool:
         """End the run; on rank 0 this ends the other ranks too.
@@ -258,9 +301,8 @@ class Engine:
                     self._exchange.deliver(RankId(rank), Stop())
                 self._exchange.carry_out()
             self._closed = self._exchange.closed = True
-            for bell in self._bells.values():
-                bell.notify_all()
-        self._relief.stop()
+            self._hands.ring_all()
+        self._loop.relief.stop()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 # A run of one rank that went well has all the time that its tasks need.
@@ -280,106 +322,6 @@ class Engine:
         if not self.close(status, PATIENCE if status == 0 else GRACE):
             say("a rank has not ended in time, and the run is ended by force")
             self._transport.abort(status or BUG)
-
-    def _serve(self, done: Callable[[], bool], deadline: float | None = None) -> bool:
-        hand = self._hands.get(threading.get_ident(), ())
-        backoff = Backoff()
-        hungry = Hungry()
-        with self._section:
-            self._relief.others_pump()
-        try:
-            while True:
-                with self._section:
-                    busy = self._exchange.pump()
-                    starving = None if hand else self._starving()
-                busy |= self._exchange.notify()
-                self._be_interrupted()
-                hungry.look(starving)
-                over = done() or (deadline is not None and time.monotonic() >= deadline)
-                call = None
-                with self._section:
-                    # The script's thread leaves no call behind that it has taken.
-                    if over and not (self._on_demand and self._holds_calls(hand)):
-                        if hand and self._on_demand and self.driver is not None:
-                            self.driver.close_all()
-                        return done()
-                    if hand:
-                        if not over:
-                            self._ask_for_work()
-                        call = self._next(hand)
-                        if call is not None:
-                            self._relief.others_leave()
-                if call is not None:
-                    self._execute(call, serving=True)
-                    busy = True
-                if busy:
-                    backoff.reset()
-                else:
-                    backoff.pause(self._pause)
-        finally:
-            with self._section:
-                if hand and self._on_demand and self.driver is not None:
-                    self.driver.close_all()
-                self._relief.others_leave()
-
-    def _pause(self, seconds: float) -> None:
-        with self._changed:
-            self._changed.wait(seconds)
-
-    def _next(self, tiles: tuple[TileId, ...]) -> Call | None:
-        for tile in tiles:
-            call = self._worker.next(tile)
-            if call is not None:
-                return call
-        return None
-
-    def _holds_calls(self, tiles: tuple[TileId, ...]) -> bool:
-        return any(self._worker.has_calls(tile) for tile in tiles)
-
-    def _ask_for_work(self) -> None:
-        """Offer the tiles that work on demand and have no call."""
-        if not self._on_demand:
-            return
-        assert self.driver is not None
-        for tile in self._inline:
-            if not self._worker.has_calls(tile):
-                self.driver.open(tile)
-        self._exchange.carry_out()
-
-    def _starving(self) -> TileId | None:
-        """Return a tile whose tasks only the script's thread can run, if such tasks wait. Under the lock."""
-        if self.driver is not None and self._on_demand:
-            if len(self._inline) == len(self.driver.ranks) and not self.driver.idle:
-                return self._inline[0]
-            for tile in self._inline:
-                if self.driver.has_pinned(tile):
-                    return tile
-        return None
-
-    def _execute(self, call: Call, *, serving: bool = False) -> None:
-        value, fault = self._worker.run(call)
-        with self._section:
-            if serving:
-                self._relief.others_pump()
-            self._worker.ended(call, value, fault)
-            del value
-            self._exchange.carry_out()
-        self._exchange.notify()
-        self._be_interrupted()
-
-    def _may_read(self) -> bool:
-        return self.backend.readable or threading.get_ident() in self._hands
-
-    def _runnable(self, tile: TileId) -> None:
-        bell = self._bells.get(tile)
-        if bell is not None:
-            bell.notify()
-
-    def _be_interrupted(self) -> None:
-        """Raise the KeyboardInterrupt that `interrupt` has held back, in the script's thread."""
-        if self.interrupted and threading.current_thread() is threading.main_thread():
-            self.interrupted = False
-            raise KeyboardInterrupt
 
     def _bug(self) -> None:
         """End the run after an error that cannot be: tables that it left half changed would be a hang."""
@@ -405,15 +347,3 @@ class Engine:
                 traceback.print_exc()
                 say(f"a bug in sched, on rank {self.rank}. Please report it.")
                 self._transport.abort(BUG)
-
-    def _work(self, tile: TileId) -> None:
-        bell = self._bells[tile]
-        self._hands[threading.get_ident()] = (tile,)
-        while True:
-            with self._lock:
-                while (call := self._worker.next(tile)) is None and not self.closed:
-                    bell.wait()
-                if call is None or self.closed:
-                    return
-            self._execute(call)
-            del call

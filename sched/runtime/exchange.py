@@ -6,18 +6,37 @@ The tables of `worker` and, on rank 0, of `driver` change in here only, under th
 import contextlib
 import os
 import sys
+import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from sched.backends.base import Backend
+from sched.backends.base import Backend, Rung
 from sched.core.actions import Outcome
 from sched.errors import RequestError, UsageError
 from sched.model import DRIVER, RankId, TileId
-from sched.runtime.driver import Driver, Ending, Owner
-from sched.runtime.messages import Broke, Done, ToDriver, ToRank, Value, decode, encode
+from sched.runtime.driver import Driver
+from sched.runtime.messages import (
+    Answer,
+    Ask,
+    Broke,
+    Done,
+    Part,
+    ToDriver,
+    ToRank,
+    Value,
+    decode,
+    encode,
+    size,
+)
+from sched.runtime.orders import Ending, Owner
 from sched.runtime.worker import Worker
-from sched.transport.base import Lane, Transport
+from sched.transport.base import Lane, Message, Transport
+
+TOGETHER = 64 << 20
+"""Bytes of values that go to the same rank in one message: those behind them are not to wait for too long."""
+
+REPORTS = frozenset({Done, Broke, Part, Answer})
 
 
 class Exchange:
@@ -32,6 +51,9 @@ class Exchange:
         changed: the engine's lock, as a condition that is notified when futures have ended.
         runnable: is told the tile of each call that may start.
         may_read: tells whether this thread may read the arrays of a tile now.
+        limit: bytes for each tile.
+        check: find out who writes into arguments.
+        places: of all tiles in the run; see `core.scheduler.Scheduler`.
     """
 
     def __init__(
@@ -45,13 +67,26 @@ class Exchange:
         changed: Any,
         runnable: Callable[[TileId], None],
         may_read: Callable[[], bool],
+        limit: int,
+        check: bool,
+        places: Sequence[tuple[int, int]] | None,
     ) -> None:
         self.closed = False
-        self.worker = Worker(transport.rank, backend, self._tell, runnable)
+        self.worker = Worker(
+            transport.rank, backend, self._tell, runnable, self._group, limit=limit, check=check
+        )
         self.packer = self.worker.packer
         self.driver: Driver | None = None
         if ranks is not None:
-            self.driver = Driver(ranks, self.packer, self.deliver, depth=depth, on_demand=on_demand)
+            self.driver = Driver(
+                ranks,
+                self.packer,
+                self.deliver,
+                depth=depth,
+                on_demand=on_demand,
+                places=places,
+                limit=limit,
+            )
         self._rank = transport.rank
         self._transport = transport
         self._changed = changed
@@ -59,6 +94,10 @@ class Exchange:
         self._outbox: dict[RankId, list[ToRank | ToDriver]] = {}
         self._own: deque[ToRank] = deque()
         self._reports: deque[ToDriver] = deque()
+        self._direct = Rung.POINTER if backend.direct else Rung.STAGED
+        # When memory was made for what arrives.
+        self._announced: dict[int, float] = {}
+        transport.room = self._room
 
     def pump(self) -> bool:
         """Take in what has come, and send what is to be sent. Under the lock."""
@@ -68,15 +107,21 @@ class Exchange:
             if message is None:
                 break
             busy = True
-            for item in decode(message.data, message.buffers):
+            announced = [self._announced.pop(id(buffer), 0.0) for buffer in message.buffers]
+            batch = decode(message.data, message.buffers)
+            if type(batch[0]) is Value:
+                self._note(message, batch, announced)
+            for item in batch:
                 kind = type(item)
                 if kind is Value:
                     self.worker.arrive(item)
-                elif kind is Done or kind is Broke:
+                elif kind in REPORTS:
                     self._reports.append(item)
                 else:
                     self.worker.obey(item)
         self.carry_out()
+        if self.driver is not None and self.driver.torn:
+            self._mend()
         return busy
 
     def carry_out(self) -> None:
@@ -92,8 +137,8 @@ class Exchange:
                 assert self.driver is not None
                 self.driver.report(self._reports.popleft())
         may_pack = self._may_read()
-        for target, value in self.worker.outgoing(may_pack):
-            self._transport.send(target, Lane.VALUES, *encode([value]))
+        for target, values in _batches(self.worker.outgoing(may_pack)):
+            self._transport.send(target, Lane.VALUES, *encode(values))
         if self._outbox:
             outbox, self._outbox = self._outbox, {}
             for rank, batch in outbox.items():
@@ -104,6 +149,50 @@ class Exchange:
             self._own.append(message)
         else:
             self._outbox.setdefault(rank, []).append(message)
+
+    def ask(self, number: int) -> None:
+        """Ask every rank for what is on its tiles. The answers come to `driver.answers`. Under the lock."""
+        for rank in range(self._transport.size):
+            self.deliver(RankId(rank), Ask(number))
+
+    def _group(self, ranks: Sequence[RankId]) -> Any:
+        """Make a communicator; without the lock, since it waits for the other ranks."""
+        try:
+            return self._transport.group(ranks)
+        finally:
+            with self._changed:
+                self.worker.together()
+
+    def _room(self, nbytes: int, tile: bool) -> Any:
+        memory = self.worker.store.room(nbytes, tile)
+        self._announced[id(memory)] = time.perf_counter()
+        return memory
+
+    def _note(self, message: Message, values: Sequence[Value], announced: Sequence[float]) -> None:
+        """Enter a move that has come to its end here."""
+        tiles = sum(len(value.packed.memories) for value in values if value.packed is not None)
+        sizes = [size(buffer) for buffer in message.buffers]
+        first = len(sizes) - tiles
+        seconds = time.perf_counter() - min(announced) if announced else 0.0
+        if sizes[first:]:
+            self.packer.moves.note(self._direct, sum(sizes[first:]), seconds)
+        if first:
+            self.packer.moves.note(Rung.HOST, sum(sizes[:first]), 0.0 if sizes[first:] else seconds)
+        if not sizes:
+            self.packer.moves.note(Rung.HOST, len(message.data))
+
+    def _mend(self) -> None:
+        """End the run if a task has failed on one of its ranks, and the others do not return."""
+        assert self.driver is not None
+        now = time.monotonic()
+        for overdue, fault in self.driver.torn.values():
+            if now > overdue:
+                say(
+                    f"{fault.task_name} failed on one of its ranks ({fault.type_name}: {fault.message}), and "
+                    "others have not returned since: they probably wait for it in MPI, so the run ends"
+                )
+                say(fault.story)
+                self._transport.abort(1)
 
     def _tell(self, message: ToDriver) -> None:
         if self.driver is not None:
@@ -116,7 +205,7 @@ class Exchange:
 
         Without the lock, since the script's callbacks and finalisers may do anything.
         """
-        self.worker.dropped.clear()
+        self.worker.store.dropped.clear()
         if self.driver is None or not self.driver.settled:
             return False
         settled = self.driver.settled
@@ -139,13 +228,26 @@ class Exchange:
         elif ending.make_error is not None:
             future.set_exception(ending.make_error())
         elif ending.small is not None:
-            future.set_result(self.packer.unpack(ending.small, None))
+            future.set_result(self.packer.freeze(self.packer.unpack(ending.small, None)))
         else:
             future.set_result(ELSEWHERE)
 
     def _count_down(self, owner: Owner) -> None:
         with self._changed:
             owner.outstanding -= 1
+
+
+def _batches(outgoing: Sequence[tuple[RankId, Value]]) -> Iterator[tuple[RankId, list[Value]]]:
+    """Put together what goes to the same rank: one message for many values, unless they are large."""
+    batches: dict[RankId, list[Value]] = {}
+    sizes: dict[RankId, int] = {}
+    for target, value in outgoing:
+        batches.setdefault(target, []).append(value)
+        sizes[target] = sizes.get(target, 0) + (0 if value.packed is None else value.packed.nbytes)
+        if sizes[target] > TOGETHER:
+            yield target, batches.pop(target)
+            del sizes[target]
+    yield from batches.items()
 
 
 class Section:

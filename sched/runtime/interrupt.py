@@ -15,7 +15,7 @@ _WAITS = {"wait", "_pause"}
 
 
 class _Engine(Protocol):
-    interrupted: bool
+    def interrupt_later(self, yes: bool) -> None: ...
 
 
 def hold_back_interrupts(engine: _Engine) -> None:
@@ -29,11 +29,11 @@ def hold_back_interrupts(engine: _Engine) -> None:
         place = _nearest(frame)
         if place in _RUNS_USER_CODE:
             # The task fails, and the script is interrupted after it.
-            engine.interrupted = place == "_run"
+            engine.interrupt_later(place == "_run")
             raise KeyboardInterrupt
         if place is None or place in _WAITS:
             raise KeyboardInterrupt
-        engine.interrupted = True
+        engine.interrupt_later(True)
 
     signal.signal(signal.SIGINT, handle)
 

@@ -5,10 +5,11 @@ beside it. Named tuples, because they are small on the wire and quick to make.
 """
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sched.model import RankId, Ref, TaskId, TileId
+from sched.runtime.ledger import Stats
 from sched.transport.base import Buffer
 
 IN_BAND = 4096
@@ -16,10 +17,26 @@ IN_BAND = 4096
 
 
 class Packed(NamedTuple):
-    """A pickled object: the pickle, and the large buffers that belong to it."""
+    """A pickled object: the pickle, and what belongs to it and is too large to be in it.
+
+    `buffers` are ordinary memory. `memories` are arrays of a tile (`transport.base.Memory`, or ordinary
+    memory where there was no room on the tile).
+    """
 
     header: bytes
     buffers: tuple[Any, ...] = ()
+    memories: tuple[Any, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """How large it is in all."""
+        return len(self.header) + sum(map(size, self.buffers)) + sum(map(size, self.memories))
+
+
+def size(memory: Any) -> int:
+    """Return the bytes of a buffer, or of memory of a tile."""
+    found: int = memory.nbytes if hasattr(memory, "nbytes") else memoryview(memory).nbytes
+    return found
 
 
 class Fault(NamedTuple):
@@ -52,7 +69,12 @@ class Forget(NamedTuple):
 
 
 class Assign(NamedTuple):
-    """Make this call, as soon as its inputs are here."""
+    """Make this call, as soon as its inputs are here.
+
+    `memory` is how many bytes it says it needs beside its inputs. `tiles` are all of this rank's tiles that
+    the task has, if it has several; `ranks` are all of its ranks, if it runs on several: each makes the call,
+    and the value is that of the first.
+    """
 
     task: TaskId
     tile: TileId
@@ -61,6 +83,16 @@ class Assign(NamedTuple):
     inputs: tuple[Ref, ...]
     attempt: int
     name: str
+    memory: int = 0
+    tiles: tuple[TileId, ...] = ()
+    ranks: tuple[RankId, ...] = ()
+
+
+class Conclude(NamedTuple):
+    """All ranks of a task have ended; the value that waits here is good, unless there is a fault."""
+
+    task: TaskId
+    fault: Fault | None
 
 
 class Send(NamedTuple):
@@ -80,6 +112,12 @@ class Drop(NamedTuple):
     """Forget this value; also if it has not come yet."""
 
     ref: Ref
+
+
+class Ask(NamedTuple):
+    """Say what lies on your tiles, and what you have moved."""
+
+    number: int
 
 
 class Stop(NamedTuple):
@@ -105,6 +143,20 @@ class Broke(NamedTuple):
     fault: Fault
 
 
+class Part(NamedTuple):
+    """One rank of a task that runs on several has ended, and it is not the first of them."""
+
+    task: TaskId
+    fault: Fault | None
+
+
+class Answer(NamedTuple):
+    """What was asked for."""
+
+    number: int
+    stats: Stats
+
+
 # -- from a rank to a rank -------------------------------------------------------------------------
 
 
@@ -112,18 +164,20 @@ class Value(NamedTuple):
     """The value that was to be sent, or why there is none (`cause`: the task that has none)."""
 
     ref: Ref
+    name: str
     packed: Packed | None
     cause: TaskId | None = None
     fault: Fault | None = None
 
 
-ToRank = Define | Forget | Assign | Send | Expect | Drop | Stop
-ToDriver = Done | Broke
+ToRank = Define | Forget | Assign | Conclude | Send | Expect | Drop | Ask | Stop
+ToDriver = Done | Broke | Part | Answer
 
 
-def encode(batch: Sequence[Any]) -> tuple[bytes, list[Buffer]]:
-    """Turn messages into bytes and the large buffers beside them."""
-    buffers: list[Buffer] = []
+def encode(batch: Sequence[Any]) -> tuple[bytes, list[Any]]:
+    """Turn messages into bytes, and what is too large for those: first buffers, then memory of tiles."""
+    buffers: list[Any] = []
+    memories: list[Any] = []
 
     def aside(buffer: pickle.PickleBuffer) -> bool:
         view = buffer.raw()
@@ -132,9 +186,34 @@ def encode(batch: Sequence[Any]) -> tuple[bytes, list[Buffer]]:
         buffers.append(view)
         return False
 
-    return pickle.dumps(batch, protocol=5, buffer_callback=aside), buffers
+    if type(batch[0]) is Value:
+        batch = [_without_memories(value, memories) for value in batch]
+    data = pickle.dumps(batch, protocol=5, buffer_callback=aside)
+    return data, buffers + memories
 
 
-def decode(data: Buffer, buffers: Sequence[Buffer]) -> list[Any]:
+def decode(data: Buffer, buffers: Sequence[Any]) -> list[Any]:
     """Turn them back. The buffers are used, not copied."""
-    return pickle.loads(data, buffers=buffers)  # type: ignore[no-any-return]
+    left = iter(buffers)
+    batch: list[Any] = pickle.loads(data, buffers=left)
+    if type(batch[0]) is Value:
+        return [_with_memories(value, left) for value in batch]
+    return batch
+
+
+def _without_memories(value: Value, memories: list[Any]) -> Value:
+    packed = value.packed
+    if packed is None or not (packed.buffers or packed.memories):
+        return value
+    # Each message on its own terms: where it is staged, a rank that is slow must not hold up the others.
+    memories += [memory.again() if hasattr(memory, "again") else memory for memory in packed.memories]
+    # What has arrived is passed on: by itself a memoryview would not be pickled.
+    buffers = tuple([b if type(b) is pickle.PickleBuffer else pickle.PickleBuffer(b) for b in packed.buffers])
+    return value._replace(packed=Packed(packed.header, buffers, (None,) * len(packed.memories)))
+
+
+def _with_memories(value: Value, left: Iterator[Any]) -> Value:
+    packed = value.packed
+    if packed is None or not packed.memories:
+        return value
+    return value._replace(packed=packed._replace(memories=tuple([next(left) for _ in packed.memories])))

@@ -14,142 +14,12 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import sched
 from sched.backends.host import Host
-from sched.client import Scheduler
-from sched.core.graph import State
 from sched.errors import DependencyError, RemoteTraceback
-from sched.model import DRIVER, RankId
-from sched.runtime.engine import Engine
-from sched.runtime.messages import Define, Expect, Value, decode
-from sched.transport.base import Lane
-from sched.transport.loopback import Loopback
+from sched.runtime.messages import Define, Expect
 from tests.gates import PATIENCE, Gate, Notes
+from tests.runtime.ranks import Run
 
 LARGE = 10_000
-
-
-class Wire(Loopback):
-    """A rank's end that keeps a record of what it sent, and that can hold back what it received."""
-
-    def __init__(self, rank, size):
-        super().__init__(rank, size)
-        self.said = Counter()
-        self.sent = []
-        self.held = None
-        self.overtaken = []
-        self.failed = None
-
-    def send(self, target, lane, data, buffers=()):
-        for item in decode(bytes(data), list(buffers)):
-            self.said[type(item)] += 1
-            if type(item) is Value:
-                self.sent.append((item.ref, target))
-        super().send(target, lane, data, buffers)
-
-    def values_first(self):
-        """Let the next value that comes overtake all orders that come before it."""
-        self.held = deque()
-
-    def receive(self):
-        if self.held is None:
-            return super().receive()
-        while (message := super().receive()) is not None:
-            if message.lane is Lane.VALUES:
-                self.overtaken = [type(order) for m in self.held for order in decode(m.data, m.buffers)]
-                self._inbox.extendleft(reversed(self.held))
-                self.held = None
-                return message
-            self.held.append(message)
-        return None
-
-    def abort(self, status):
-        self.failed = status
-        raise SystemExit(status)
-
-
-class Run:
-    """A run of several ranks.
-
-    Args:
-        tiles: how many each rank has.
-        depth: how many tasks a tile takes at a time.
-        backend: the kind of all tiles.
-    """
-
-    def __init__(self, *tiles, depth=2, backend=Host):
-        self.wires = [Wire(RankId(rank), len(tiles)) for rank in range(len(tiles))]
-        for wire in self.wires:
-            wire.peers = self.wires
-        self.engines = {}
-        self.statuses = {}
-        starts = [0, *itertools.accumulate(tiles)]
-        self._ids = [range(*pair) for pair in itertools.pairwise(starts)]
-        self.ranks = [RankId(rank) for rank, count in enumerate(tiles) for _ in range(count)]
-        self.depth, self.backend = depth, backend
-        began = threading.Barrier(len(tiles))
-        self.threads = [
-            threading.Thread(target=self._serve, args=(rank, began), daemon=True)
-            for rank in range(1, len(tiles))
-        ]
-        for thread in self.threads:
-            thread.start()
-        self.engine = self._engine(0)
-        began.wait(PATIENCE)
-        self.s = Scheduler(engine=self.engine)
-
-    def _engine(self, rank):
-        engine = self.engines[rank] = Engine(
-            self.wires[rank],
-            self.backend(self._ids[rank], RankId(rank)),
-            self.ranks if rank == DRIVER else None,
-            depth=self.depth,
-        )
-        return engine
-
-    def _serve(self, rank, began):
-        # Made in the thread that serves: it is the one that runs the calls of a single tile.
-        engine = self._engine(rank)
-        began.wait(PATIENCE)
-        engine.serve()
-        self.statuses[rank] = 0
-        engine.close(0)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.s.shutdown()
-        self.join()
-        assert self.statuses == dict.fromkeys(range(1, len(self.wires)), 0)
-
-    def join(self):
-        for thread in self.threads:
-            thread.join(PATIENCE)
-        assert not any(thread.is_alive() for thread in self.threads)
-        assert [wire.failed for wire in self.wires] == [None] * len(self.wires)
-
-    def on(self, tile, **options):
-        return self.s.options(tile=tile, **options)
-
-    def sent(self):
-        """List all values that were sent: (ref, from, to)."""
-        return sorted((ref, wire.rank, target) for wire in self.wires for ref, target in wire.sent)
-
-    def is_placed(self, future):
-        return self.engine.driver._core.state(future.ref) is State.PLACED
-
-    def remembered(self):
-        """List the values that each rank still knows, once everything that was ordered is done."""
-        assert self.engine.wait(self.engine.idle, PATIENCE)
-        # Each rank obeys in order: by the end of the first round it has sent what it was to send, and by
-        # the end of the second it has taken in what the others sent.
-        last = []
-        for _ in range(2):
-            last.clear()
-            last += [self.on(tile).submit(abs, tile) for tile in range(len(self.ranks))]
-            cf.wait(last)
-        assert len(self.engine.driver._core) == len(last)
-        refs = {future.ref for future in last}
-        return {rank: set(engine._worker._slots) - refs for rank, engine in self.engines.items()}
 
 
 def array(value=0.0):
@@ -202,7 +72,7 @@ def test_a_function_of_the_script_goes_to_each_rank_once():
         del mine
         assert run.remembered() == {0: set(), 1: set(), 2: set()}
         # What is left is `abs`, which belongs to a module.
-        assert [len(engine._worker._functions) for engine in run.engines.values()] == [1, 1, 1]
+        assert [len(engine._worker.runner._functions) for engine in run.engines.values()] == [1, 1, 1]
 
 
 def test_a_value_goes_to_a_rank_once_and_not_through_the_driver():
