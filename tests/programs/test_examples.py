@@ -15,6 +15,7 @@ pytestmark = pytest.mark.mpi_program
 SMALL = {
     "cholesky": ["--size", "330", "--block", "50"],  # the last block is smaller
     "heat": ["--size", "150", "--steps", "30", "--halo", "4"],  # the last exchange is for fewer steps
+    "gemm": ["--size", "330", "--block", "50"],
     "sweep": ["--strikes", "5", "--paths", "2000"],
     "photograph": [],
 }

@@ -180,12 +180,6 @@ def test_an_unknown_device_or_option_is_refused(run: Run, job: Job) -> None:
     assert run("--device", "host", "--tiles", "0", job("")).status == 2
 
 
-def test_tiles_are_for_one_process(run: Run, job: Job, one_mpi: Mpi) -> None:
-    end = run("--device", "host", "--tiles", "2", job("print('never')"), mpi=one_mpi, ranks=2)
-    assert (end.status, end.out) == (2, ""), end
-    assert end.err.count("--tiles is for a run in one process") == 1, end
-
-
 def test_driver_only_leaves_rank_0_without_a_tile(run: Run, job: Job, mpi: Mpi) -> None:
     path = job(
         """
