@@ -229,7 +229,7 @@ class Scheduler(concurrent.futures.Executor):
         if cancel_futures:
             self._engine.cancel_all(self._owner)
         if wait:
-            self._engine.wait(lambda: not self._owner.outstanding)
+            self._engine.wait(lambda: not self._owner.waiting)
             if self._owns:
                 self._engine.close(0)
 
@@ -313,8 +313,8 @@ class Scheduler(concurrent.futures.Executor):
         name = options.name or getattr(inner, "__qualname__", None) or type(fn).__qualname__
         return Order(function, arguments, inputs, options, name)
 
-    def _make(self, ref: Ref, released: "deque[Ref]") -> Future:
-        return Future(ref, released, self._engine)
+    def _make(self, ref: Ref, released: "deque[Ref]", owner: Owner) -> Future:
+        return Future(ref, released, owner, self._engine)
 
     def _check_open(self) -> None:
         _check_script()

@@ -29,11 +29,10 @@ class Future(orders.Future):
     As an argument of another task it stands for the value. Dropping it frees the value on its tile.
     """
 
-    def __init__(self, ref: Ref, released: "deque[Ref]", engine: Engine) -> None:
-        super().__init__(ref, released)
+    def __init__(self, ref: Ref, released: "deque[Ref]", owner: orders.Owner, engine: Engine) -> None:
+        super().__init__(ref, released, owner)
         self.packer = engine.packer
         self._engine = engine
-        self._waiters = _Waiters(engine)
 
     def result(self, timeout: float | None = None) -> Any:
         """Wait for the value and return it, its arrays on the caller's own tile.
@@ -51,7 +50,8 @@ class Future(orders.Future):
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
             self._wait(timeout)
-            value = super().result(0)
+            # Without its lock, where that has never been made.
+            value = self._result if self._is_good else super().result(0)
             if value is not ELSEWHERE:
                 return value
             bring(self._engine, [self], deadline)
@@ -78,14 +78,14 @@ class Future(orders.Future):
 
     def done(self) -> bool:
         """Tell whether the task has ended. Lends the scheduler a moment, so it may be polled."""
-        if not super().done() and not self._engine.closed:
+        if not self.ended and not self._engine.closed:
             self._engine.poke()
-        return super().done()
+        return self.ended
 
     def cancel(self) -> bool:
         """Cancel the task if it has no tile yet; tell whether it is cancelled."""
-        if not super().done() and self._engine.cancel(self):
-            self._engine.wait(super().done)  # another thread may be about to enter it
+        if not self.ended and self._engine.cancel(self):
+            self._engine.wait(lambda: self.ended)  # another thread may be about to enter it
         return self.cancelled()
 
     def __del__(self) -> None:
@@ -94,22 +94,29 @@ class Future(orders.Future):
 
     def lies_elsewhere(self) -> bool:
         """Tell whether the task has a value, and that is neither here nor small."""
-        return super().done() and self._result is ELSEWHERE and not self._engine.is_here(self.ref)
+        return self.ended and self._result is ELSEWHERE and not self._engine.is_here(self.ref)
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
         """Call `fn` with this future when it is done. It may run in any thread of this process."""
         super().add_done_callback(fn)
         asyncio: Any = sys.modules.get("asyncio")
         loop = asyncio and asyncio._get_running_loop()
-        if loop is not None and not super().done():
+        if loop is not None and not self.ended:
             self._engine.lend(loop)
 
     def _wait(self, timeout: float | None) -> None:
-        if super().done():
+        if self.ended:
             return
         if running.get() is not None:  # it might wait for a task that is to run on its own tile
             raise UsageError("a task cannot wait for another: give it the future as an argument")
-        self._engine.wait(super().done, timeout)
+        self._engine.wait(lambda: self.ended, timeout)
+
+    @property
+    def _is_good(self) -> bool:
+        return self._state == "FINISHED" and self._exception is None
+
+    def _make_waiters(self) -> list[Any]:
+        return _Waiters(self._engine)
 
 
 def bring(engine: Engine, futures: list[Future], deadline: float | None) -> None:

@@ -46,7 +46,7 @@ from sched.runtime.messages import (
     ToDriver,
     ToRank,
 )
-from sched.runtime.orders import Ending, Future, Options, Order, Owner, Parts, Record
+from sched.runtime.orders import Ending, Future, Make, Options, Order, Owner, Parts, Record
 from sched.runtime.packing import Packer
 
 WINDOW = 0.5
@@ -100,13 +100,13 @@ class Driver:
         self._open: set[TileId] = set()
         self._failed: WeakValueDictionary[TaskId, Future] = WeakValueDictionary()
 
-    def submit(self, order: Order, make: Callable[[Ref, "deque[Ref]"], Future], owner: Owner) -> Future:
+    def submit(self, order: Order, make: Make, owner: Owner) -> Future:
         """Take in a call, which `check` has found to be possible."""
         task = TaskId(self._next)
         self._next += 1
-        future = make(task, self.released)
+        future = make(task, self.released, owner)
         self._records[task] = Record(order, future, owner)
-        owner.outstanding += 1
+        owner.waiting.add(task)
         options = order.options
         tile = None if options.tile is None else TileId(options.tile)
         self._handle(

@@ -20,7 +20,6 @@ import sys
 import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -33,7 +32,7 @@ from sched.runtime.hands import Hands
 from sched.runtime.ledger import Stats
 from sched.runtime.loop import Loop
 from sched.runtime.messages import Fault, Stop
-from sched.runtime.orders import Future, Order, Owner
+from sched.runtime.orders import Future, Make, Order, Owner
 from sched.runtime.store import State
 from sched.transport.base import Transport
 
@@ -135,9 +134,7 @@ class Engine:
 
     # -- for the script (rank 0) -------------------------------------------------------------------------
 
-    def submit(
-        self, orders: "list[Order]", make: Callable[[Ref, "deque[Ref]"], Future], owner: Owner
-    ) -> list[Future]:
+    def submit(self, orders: "list[Order]", make: Make, owner: Owner) -> list[Future]:
         """Take in calls, in one go.
 
         Raises:

@@ -29,7 +29,7 @@ from sched.runtime.messages import (
     encode,
     size,
 )
-from sched.runtime.orders import Ending, Owner
+from sched.runtime.orders import Ending
 from sched.runtime.worker import Worker
 from sched.transport.base import Lane, Message, Transport
 
@@ -95,7 +95,7 @@ class Exchange:
         self._own: deque[ToRank] = deque()
         self._reports: deque[ToDriver] = deque()
         self._direct = Rung.POINTER if backend.direct else Rung.STAGED
-        # When memory was made for what arrives.
+        # When memory was made for what arrives, by its id.
         self._announced: dict[int, float] = {}
         transport.room = self._room
 
@@ -107,10 +107,9 @@ class Exchange:
             if message is None:
                 break
             busy = True
-            announced = [self._announced.pop(id(buffer), 0.0) for buffer in message.buffers]
             batch = decode(message.data, message.buffers)
-            if type(batch[0]) is Value:
-                self._note(message, batch, announced)
+            if message.buffers or type(batch[0]) is Value:
+                self._note(message, batch)
             for item in batch:
                 kind = type(item)
                 if kind is Value:
@@ -123,6 +122,10 @@ class Exchange:
         if self.driver is not None and self.driver.torn:
             self._mend()
         return busy
+
+    def moving(self) -> bool:
+        """Tell whether bytes are on their way, from here or to here."""
+        return self._transport.is_moving()
 
     def carry_out(self) -> None:
         """Do what follows, until nothing does, and send it off. Under the lock."""
@@ -168,12 +171,15 @@ class Exchange:
         self._announced[id(memory)] = time.perf_counter()
         return memory
 
-    def _note(self, message: Message, values: Sequence[Value], announced: Sequence[float]) -> None:
-        """Enter a move that has come to its end here."""
+    def _note(self, message: Message, values: Sequence[Any]) -> None:
+        """Enter a move that has come to its end here, if it is one."""
+        begun = [self._announced.pop(id(b)) for b in message.buffers if id(b) in self._announced]
+        if type(values[0]) is not Value:
+            return
         tiles = sum(len(value.packed.memories) for value in values if value.packed is not None)
         sizes = [size(buffer) for buffer in message.buffers]
         first = len(sizes) - tiles
-        seconds = time.perf_counter() - min(announced) if announced else 0.0
+        seconds = time.perf_counter() - min(begun) if begun else 0.0
         if sizes[first:]:
             self.packer.moves.note(self._direct, sum(sizes[first:]), seconds)
         if first:
@@ -222,7 +228,6 @@ class Exchange:
 
     def _end(self, ending: Ending) -> None:
         future = ending.future
-        future.before_callbacks = lambda: self._count_down(ending.owner)
         if ending.outcome is Outcome.CANCELLED:
             future.note_cancelled()
         elif ending.make_error is not None:
@@ -231,10 +236,6 @@ class Exchange:
             future.set_result(self.packer.freeze(self.packer.unpack(ending.small, None)))
         else:
             future.set_result(ELSEWHERE)
-
-    def _count_down(self, owner: Owner) -> None:
-        with self._changed:
-            owner.outstanding -= 1
 
 
 def _batches(outgoing: Sequence[tuple[RankId, Value]]) -> Iterator[tuple[RankId, list[Value]]]:

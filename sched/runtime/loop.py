@@ -43,7 +43,7 @@ class Loop:
         self._section = section
         self._closed = closed
         self._on_demand = on_demand
-        self.relief = Relief(changed, exchange.pump, exchange.notify, self._starving)
+        self.relief = Relief(changed, exchange.pump, exchange.notify, self._starving, exchange.moving)
 
     def serve(self, done: Callable[[], bool], deadline: float | None = None) -> bool:
         """Be at work until something is done, at most until a moment of `time.monotonic`.
@@ -87,7 +87,7 @@ class Loop:
                 if busy:
                     backoff.reset()
                 else:
-                    backoff.pause(self._pause)
+                    backoff.pause(self._pause, self._exchange.moving())
         finally:
             with self._section:
                 if hand and self._on_demand and self._driver is not None:

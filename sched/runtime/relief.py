@@ -36,14 +36,15 @@ class Backoff:
     def reset(self) -> None:
         self._looks = 0
 
-    def pause(self, sleep: Callable[[float], object]) -> None:
+    def pause(self, sleep: Callable[[float], object], moving: bool) -> None:
+        """Wait a little: by `sleep`, if nothing has come for long; not so soon if bytes are on their way."""
         self._looks += 1
         if self._looks < 20:
             return
-        if self._looks < 220:
+        if self._looks < (20_000 if moving else 220):
             os.sched_yield()
             return
-        sleep(min(0.001, 0.00005 * (self._looks - 219)))
+        sleep(min(0.001, 0.00005 * max(1, self._looks - 219)))
 
 
 class Relief:
@@ -53,6 +54,7 @@ class Relief:
         lock: the engine's.
         pump: takes in what has come, under the lock; tells whether there was anything.
         notify: tells futures how they ended, without the lock; tells whether there were any.
+        moving: tells whether bytes are on their way.
         starving: returns, under the lock, a tile whose tasks wait for the thread that is away.
     """
 
@@ -62,11 +64,13 @@ class Relief:
         pump: Callable[[], bool],
         notify: Callable[[], bool],
         starving: Callable[[], TileId | None],
+        moving: Callable[[], bool],
     ) -> None:
         self._lock = lock
         self._pump = pump
         self._notify = notify
         self._starving = starving
+        self._moving = moving
         # How many other threads pump right now, and how often one has begun to.
         self._present = 0
         self._turns = 0
@@ -118,7 +122,7 @@ class Relief:
             if busy:
                 backoff.reset()
             else:
-                backoff.pause(time.sleep)
+                backoff.pause(time.sleep, self._moving())
 
     def _doze(self) -> None:
         """Sleep until everybody is away."""

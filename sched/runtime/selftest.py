@@ -222,7 +222,7 @@ class _Post:
                     f"giving device pointers to MPI: {_REMEDY}"
                 )
             else:
-                backoff.pause(time.sleep)
+                backoff.pause(time.sleep, self._transport.is_moving())
         return self._waiting[kind].popleft()
 
 

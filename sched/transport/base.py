@@ -88,6 +88,9 @@ class Transport(Protocol):
     def receive(self) -> Message | None:
         """Return the next message that has arrived whole, if there is one."""
 
+    def is_moving(self) -> bool:
+        """Tell whether anything is on its way that `receive` would bring forward."""
+
     def group(self, ranks: Sequence[RankId]) -> Any:
         """Make a communicator of these ranks, in this order, for a task that runs on all of them.
 

@@ -56,6 +56,9 @@ class Loopback:
                     return message
         return None
 
+    def is_moving(self) -> bool:
+        return bool(self._loading or self._unloading or any(self._inbox))
+
     def group(self, ranks: Sequence[RankId]) -> Any:
         raise LaunchError(
             "a task on several ranks needs MPI, and this run is one process without it: "

@@ -101,6 +101,9 @@ class MpiTransport:
                 return message
         return None
 
+    def is_moving(self) -> bool:
+        return bool(self._sending or self._outflows or any(ring.is_receiving for ring in self._rings))
+
     def group(self, ranks: Sequence[RankId]) -> MPI.Intracomm:
         if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
             raise LaunchError(

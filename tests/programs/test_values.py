@@ -272,3 +272,62 @@ def test_no_two_ranks_draw_the_same_random_numbers(run: Run, job, one_mpi: Mpi) 
         ranks=3,
     )
     assert (end.status, end.out) == (0, "[3, 3]\n"), end
+
+
+@pytest.mark.sycl
+def test_what_crosses_ranks_of_the_cpu_device_is_what_it_was(run: Run, job, mpi: Mpi) -> None:
+    end = run(
+        "--device",
+        "cpu",
+        job("""
+            import numpy as np
+            xp = sched.xp
+
+            DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
+            VIEWS = [
+                lambda x: x, lambda x: x[::-1], lambda x: x[3:, 5:-5], lambda x: x.T, lambda x: x[::2, ::-3],
+                lambda x: x[7], lambda x: x[2:2], lambda x: x[1, 2],
+            ]
+
+            def usable(dtype):
+                try:
+                    return bool(xp.ones(1, dtype=np.dtype(dtype)).size)
+                except Exception:
+                    return False
+
+            def source(dtype):
+                return (np.arange(30_000) % 97).reshape(100, 300).astype(dtype)
+
+            def make(dtype, i):
+                return {"x": VIEWS[i](xp.asarray(source(dtype))), "n": i}
+
+            def check(got, dtype, i):
+                x = got["x"]
+                assert x.sycl_queue == sched.current().queue
+                assert not x.flags.writable
+                same = np.array_equal(xp.asnumpy(x), VIEWS[i](source(dtype)))
+                return same and x.dtype == np.dtype(dtype) and got["n"] == i
+
+            with sched.Scheduler() as s:
+                kinds = [d for d in DTYPES if usable(d)]
+                cases = [(d, i) for d in kinds for i in range(len(VIEWS))]
+                there = [s.options(tile=1 + n % 2).submit(make, *case) for n, case in enumerate(cases)]
+                checks = [
+                    s.options(tile=t).submit(check, x, *c) for t in range(3) for x, c in zip(there, cases)
+                ]
+                assert all(s.gather(checks)), [c for c, ok in zip(3 * cases, s.gather(checks)) if not ok]
+
+                rows = [s.options(tile=n % 3).submit(xp.full, 3_000, float(n)) for n in range(12)]
+                want = list(range(12))
+                assert xp.asnumpy(s.gather(rows, stack=True))[:, 7].tolist() == want
+                assert s.gather(rows, to="host", stack=True)[:, 7].tolist() == want
+                assert xp.asnumpy(s.gather(rows, to=2, stack=True).result())[:, 7].tolist() == want
+                everywhere = s.put(xp.ones(5_000), broadcast=True)
+                sums = [s.options(tile=t).submit(lambda x: float(x.sum()), everywhere) for t in range(3)]
+                assert [total.result() for total in sums] == 3 * [5_000]
+                print(len(kinds) >= 13, "as they were")
+            """),
+        mpi=mpi,
+        ranks=3,
+    )
+    assert (end.status, end.out) == (0, "True as they were\n"), end
