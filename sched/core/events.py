@@ -14,7 +14,7 @@ class Submitted(NamedTuple):
     `inputs` are the tasks whose values it takes, each once, in order of first use. `tile` pins it;
     `near` wishes it beside another task's value, without taking that value as an input. `retries` is
     how many more times it may be tried after it raised. `tiles` is how many it needs at the same time;
-    a `tile` is then the first of them.
+    a `tile` is then the first of them. Tasks of one `kind` are thought to last about as long as each other.
     """
 
     task: TaskId
@@ -24,13 +24,18 @@ class Submitted(NamedTuple):
     priority: int = 0
     retries: int = 0
     tiles: int = 1
+    kind: int = 0
 
 
 class Finished(NamedTuple):
-    """The call returned, on all of its ranks; its value of `nbytes` lies on the tile where it ran."""
+    """The call returned, on all of its ranks; its value of `nbytes` lies on the tile where it ran.
+
+    It took `seconds`, if that is known.
+    """
 
     task: TaskId
     nbytes: int
+    seconds: float = 0.0
 
 
 class Failed(NamedTuple):

@@ -38,6 +38,7 @@ class Task:
         "id",
         "inputs",
         "key",
+        "kind",
         "led",
         "named",
         "nbytes",
@@ -50,6 +51,7 @@ class Task:
         "spread",
         "state",
         "tiles",
+        "turn",
         "unfinished",
         "unplaced",
         "users",
@@ -73,6 +75,9 @@ class Task:
         self.followers: list[Task] = []
         # How many tiles it needs at the same time; and, if several, which it has.
         self.width = event.tiles
+        self.kind = event.kind
+        # How many tasks of its turn have not ended, shared by all of them; None if it is alone in it.
+        self.turn: list[int] | None = None
         self.tiles: tuple[TileId, ...] = ()
         self.home: TileId | None = None
         # Whether its tile has taken one of its consumers ahead.

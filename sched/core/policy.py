@@ -15,6 +15,8 @@ work that it can do. Of the tasks that take a value, its tile takes one ahead, t
 their tile when they are ready. (Else a fan-out piles up on the tile of its root: a binary tree on 12 tiles
 ran on one.)
 
+*Turns.* Short tasks are given to a tile several at a time, which count as one: see `pace`.
+
 *On demand.* The tile that shares its thread with the user's script has no room except while the script
 waits, and then for one task: nothing is ever stuck behind user code. While it rests, one ready task stays
 free for it that would otherwise be second on another tile: a tile that has run out of work may take that.
@@ -32,6 +34,7 @@ from heapq import heappop, heappush
 from itertools import islice
 
 from sched.core.graph import Task
+from sched.core.pace import Pace
 from sched.core.tiles import Tiles
 from sched.model import RankId, TaskId, TileId
 
@@ -64,6 +67,7 @@ class Policy:
         self._load, self._limit, self._over = tiles.load, tiles.limit, tiles.over
         self._room, self._sides, self._resting = tiles.room, tiles.sides, tiles.resting
         self._lifted = True
+        self.pace = Pace()
         self._oldest: _Heap = []
         self._sources: _Heap = []
         self._pinned: dict[TileId, _Heap] = {}
@@ -164,10 +168,9 @@ class Policy:
         """Choose the next ready task of a tile, if it has room and there is one."""
         if self._load[tile] >= self._limit[tile]:
             return None
-        pinned, beside = self._pinned.get(tile), self._beside.get(tile)
         line = self._line(tile) if self._sources else self._oldest
         best: _Heap | None = None
-        for heap in (pinned, beside, line):
+        for heap in (self._pinned.get(tile), self._beside.get(tile), line):
             if not heap or not _settle_top(heap, ready=True):
                 continue
             if heap is line and self._load[tile] and not self._may_be_second(heap):
@@ -176,18 +179,48 @@ class Policy:
                 best = heap
         if best is None:
             return None
-        return self._nearest(best, tile, ready=True) if best is beside else heappop(best)[1]
+        return self._nearest(best, tile, ready=True) if best is self._beside.get(tile) else heappop(best)[1]
+
+    def pick_along(self, tile: TileId, first: Task, left: float) -> Task | None:
+        """Choose one more task for the turn that `first` has begun, if one lasts no longer than what is left.
+
+        It comes from where the first may have come from, and is of no lower priority than any other there.
+        """
+        line = self._line(tile) if self._sources else self._oldest
+        best: _Heap | None = None
+        for heap in (self._pinned.get(tile), self._beside.get(tile), line):
+            if heap and _settle_top(heap, ready=True) and (best is None or heap[0][0][0] < best[0][0][0]):
+                best = heap
+        if best is None or (best is line and self._waiting() <= len(self._ranks)):
+            return None
+        task = best[0][1]
+        if task.shunned == tile or self.pace.of(task.kind) > left or not _is_light(task):
+            return None
+        heappop(best)
+        first.turn = task.turn = first.turn or [1]
+        return task
 
     def rather(self, task: Task, tile: TileId) -> TileId:
-        """Return the tile that should have a task which `tile` has picked.
+        """Return the tile that should have a task which `tile` has picked, while others have got room too.
 
-        Of several tiles that open at the same time the first picks among the tasks of all; one whose data is
-        on another of them is that one's.
+        The first of them picks among the tasks of all. One whose data is on another is that one's; and one
+        that raised here had better go elsewhere.
         """
-        if not self._on_demand or task.pin is not None:
+        if task.pin is not None:
             return tile
-        homes = [t for t in self._homes(task) if t != task.shunned and self._load[t] < self._limit[t]]
-        return max([tile, *homes], key=lambda t: self._pull(task, t))
+        held_back = not task.inputs and not self._lifted
+
+        def able(other: TileId) -> bool:
+            has_room = self._load[other] < self._limit[other]
+            return has_room and other != task.shunned and not (held_back and self._over[other])
+
+        if task.shunned == tile:
+            others = (other for room in self._room for other in room if able(other))
+            other = next(others, None)
+            if other is not None and (_is_light(task) or not self._load[other]):
+                return other
+        homes = [home for home in self._homes(task) if able(home)]
+        return max([tile, *homes], key=lambda home: self._pull(task, home))
 
     def _may_be_second(self, heap: _Heap) -> bool:
         """Whether a tile that has a task may take the first of these: is it light, and nobody's who rests?"""
@@ -227,6 +260,9 @@ class Policy:
                 if source.home == tile:
                     source.led = True
             return
+        if task.turn is not None:
+            task.turn[0] += 1
+            return
         self._change(tile, +1, 0)
         if tile in self._on_demand:
             self._tiles.use_up(tile)
@@ -239,10 +275,15 @@ class Policy:
         """Give back the room of a task that ended."""
         if task.unfinished:
             self._change(tile, 0, -1)
-        else:
-            self._change(tile, -1, 0)
-            if tile in self._on_demand:
-                self._tiles.rest(tile)
+            return
+        turn, task.turn = task.turn, None
+        if turn is not None:
+            turn[0] -= 1
+            if turn[0]:
+                return
+        self._change(tile, -1, 0)
+        if tile in self._on_demand:
+            self._tiles.rest(tile)
 
     def lift(self) -> list[TileId]:
         """Let tiles take sources though they are over their budget; return such as can."""

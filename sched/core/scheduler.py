@@ -29,6 +29,7 @@ from sched.core.events import (
 from sched.core.fanout import Fanout
 from sched.core.gangs import Gangs
 from sched.core.graph import State, Task
+from sched.core.pace import MOST, TURN
 from sched.core.policy import Policy
 from sched.core.tiles import Tiles
 from sched.core.window import Window
@@ -147,6 +148,7 @@ class Scheduler:
         tile = self._leave(task)
         task.nbytes = event.nbytes
         task.state = State.FINISHED
+        self._policy.pace.note(task.kind, event.seconds)
         if self._window is not None and task.users:
             self._window.fill(task)
         self._actions.append(Settle(task.id, Outcome.FINISHED))
@@ -254,7 +256,12 @@ class Scheduler:
             while self._freed:
                 tile = self._freed.popleft()
                 while (task := policy.pick(tile)) is not None:
-                    self._put(task, policy.rather(task, tile))
+                    if self._freed or task.shunned == tile:
+                        self._put(task, policy.rather(task, tile))
+                    else:
+                        self._put(task, tile)
+                    if task.home == tile:
+                        self._fill_turn(task, tile)
                 while (task := policy.pick_early(tile)) is not None:
                     self._put(task, tile)
             if self._risen:
@@ -272,6 +279,16 @@ class Scheduler:
                     tile_ahead = policy.place_early(task)
                     if tile_ahead is not None:
                         self._put(task, tile_ahead)
+
+    def _fill_turn(self, first: Task, tile: TileId) -> None:
+        """Give a tile more tasks in the turn that it has begun, if all of them are short."""
+        policy = self._policy
+        left = TURN - policy.pace.of(first.kind)
+        for _ in range(MOST - 1):
+            if left <= 0 or (task := policy.pick_along(tile, first, left)) is None:
+                return
+            left -= policy.pace.of(task.kind)
+            self._put(task, tile)
 
     def _put(self, task: Task, tile: TileId) -> None:
         rank = self._ranks[tile]

@@ -34,6 +34,7 @@ from sched.core.events import (
     Wanted,
 )
 from sched.core.graph import State
+from sched.core.pace import MOST
 from sched.core.policy import CHEAP
 from sched.core.scheduler import Scheduler
 from sched.model import DRIVER
@@ -75,6 +76,8 @@ class Known:
     named: bool = True
     wanted: bool = False
     spread: bool = False
+    # What it shares with the others of its turn.
+    turn: list = field(default_factory=list)
     # Its tiles, and the parts of a gang; of the last attempt.
     tiles: tuple = ()
     parts: list = field(default_factory=list)
@@ -170,7 +173,8 @@ class Rank:
             self.reports.append(Failed(run.task))
         else:
             self.values[run.task] = task.result = compute(run.task, inputs)
-            self.reports.append(Finished(run.task, nbytes_of(run.task)))
+            seconds = 1e-6 if task.event.kind else 0.0
+            self.reports.append(Finished(run.task, nbytes_of(run.task), seconds))
         self.send()
 
 
@@ -185,6 +189,8 @@ class Fuzz(RuleBasedStateMachine):
         budget=st.sampled_from([None, None, 1, CHEAP, 4 * CHEAP]),
     )
     def start(self, tile_ranks, depth, on_demand, cards, budget):
+        # Kinds of task that are known to be short.
+        self.short = set()
         self.tile_ranks, self.depth = sorted(tile_ranks), depth
         self.tiles = range(len(tile_ranks))
         here = [tile for tile in self.tiles if self.tile_ranks[tile] == DRIVER]
@@ -212,6 +218,8 @@ class Fuzz(RuleBasedStateMachine):
     def tell(self, event):
         """Give an event to the core, look at what it says, and pass it on."""
         collector, chosen = self.collecting()
+        if isinstance(event, Finished) and event.seconds:
+            self.short.add(self.known[event.task].event.kind)
         actions = self.core.handle(event)
         collector_now, chosen_now = self.collecting()
         self.held = {*chosen, *chosen_now}
@@ -305,7 +313,16 @@ class Fuzz(RuleBasedStateMachine):
             assert run.tile not in self.on_demand
         else:
             rooms = self.rooms()
-            assert run.tile in rooms
+            task.turn = self.core._tasks[run.task].turn or []
+            mates = [other for other in self.known.values() if other.on_tile and other.turn is task.turn]
+            if mates:
+                # It comes along with others, of which each is known to be short.
+                assert {mate.tiles for mate in mates} == {task.tiles}
+                assert len(mates) < MOST
+                assert {mate.event.kind for mate in mates} | {task.event.kind} <= self.short
+                rooms = [*rooms, run.tile]
+            else:
+                assert run.tile in rooms
             if task.runs and run.tile == task.runs[-1].tile and task.event.tile is None:
                 light = sum(nbytes_of(ref) for ref in task.event.inputs) <= CHEAP
                 others = {tile for tile in rooms if task.event.inputs or not self.is_over(tile)}
@@ -361,10 +378,13 @@ class Fuzz(RuleBasedStateMachine):
         return any(not self.known[source].finished for source in self.known[ref].event.inputs)
 
     def loads(self, *, ahead):
-        placed = [ref for ref, task in self.known.items() if task.on_tile]
-        return Counter(
-            tile for ref in placed if self.is_ahead(ref) is ahead for tile in self.known[ref].tiles
-        )
+        """Count what each tile has to do; the tasks of one turn are one."""
+        loads, turns = Counter(), set()
+        for ref, task in self.known.items():
+            if task.on_tile and self.is_ahead(ref) is ahead and id(task.turn) not in turns:
+                turns.add(id(task.turn))
+                loads.update(task.tiles)
+        return loads
 
     def rooms(self):
         loads = self.loads(ahead=False)
@@ -382,7 +402,7 @@ class Fuzz(RuleBasedStateMachine):
 
     def submit(self, inputs=(), tile=None, near=None, priority=0, retries=0, tiles=1):
         ref = len(self.known)
-        event = Submitted(ref, tuple(inputs), tile, near, priority, retries, tiles)
+        event = Submitted(ref, tuple(inputs), tile, near, priority, retries, tiles, ref % 2)
         self.known[ref] = Known(event)
         for source in event.inputs:
             self.takers_of.setdefault(source, []).append(self.known[ref])
