@@ -5,8 +5,7 @@ pickling, sending) is the same for all of them and lives in the runtime.
 """
 
 import enum
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import ModuleType
@@ -41,7 +40,7 @@ class Tile:
 class Rung(enum.Enum):
     """A step of the ladder by which arrays move, cheapest first; each move is recorded under its own.
 
-    Between ranks a move has two ends, and each rank records its own.
+    A move between ranks is recorded where it ends.
     """
 
     QUEUE = "same queue"
@@ -162,14 +161,20 @@ def ambient() -> Tile | None:
     return _inside.get() or _home
 
 
-@contextmanager
-def on(tile: Tile) -> Iterator[Tile]:
+class on:
     """Make the tile the ambient one, in this thread or coroutine only."""
-    token = _inside.set(tile)
-    try:
-        yield tile
-    finally:
-        _inside.reset(token)
+
+    __slots__ = ("_tile", "_token")
+
+    def __init__(self, tile: Tile) -> None:
+        self._tile = tile
+
+    def __enter__(self) -> Tile:
+        self._token = _inside.set(self._tile)
+        return self._tile
+
+    def __exit__(self, *_: object) -> None:
+        _inside.reset(self._token)
 
 
 def settle_at(tile: Tile | None) -> None:

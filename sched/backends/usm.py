@@ -156,6 +156,12 @@ class Port:
         """Tell, without waiting, whether the event has come to pass."""
         return bool(event.execution_status == self._dpctl.event_status_type.complete)
 
+    def let_go(self) -> None:
+        """Let go of the memory of which slots hold copies that have ended."""
+        for slots in self._slots.values():
+            for slot in slots:
+                slot.ready()
+
     def slot(self, sending: bool, owed: bool) -> "_Slot | None":
         """Lend a slot.
 
@@ -296,6 +302,7 @@ class Staged:
         for event in self._events:
             event.wait()
         self._events.clear()
+        self._port.let_go()
 
     def again(self) -> "Staged":
         return Staged(self._port, self.usm, self.nbytes)

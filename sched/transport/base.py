@@ -56,12 +56,16 @@ class Lane(enum.IntEnum):
 
 
 class Message(NamedTuple):
-    """What arrived: `data` as it was sent, and as many buffers, each as long as the one that was sent."""
+    """What arrived: `data` as it was sent, and as many buffers, each as long as the one that was sent.
+
+    It took `seconds` from when it was announced to when it was whole; 0 if it came at once.
+    """
 
     source: RankId
     lane: Lane
     data: Buffer
     buffers: list[Buffer | Memory]
+    seconds: float = 0.0
 
 
 class Transport(Protocol):

@@ -218,7 +218,7 @@ class _Ring:
             if arrival is not None:
                 if not inflow:
                     del self._inflows[source]
-                return Message(RankId(source), self._lane, arrival.data, arrival.buffers)
+                return Message(RankId(source), self._lane, arrival.data, arrival.buffers, arrival.seconds)
         return None
 
     @property

@@ -10,6 +10,7 @@ why.
 """
 
 import struct
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -79,6 +80,7 @@ class Arrival:
         self.buffers: list[Buffer | Memory] = []
         self.unposted: deque[Piece] = deque()
         self._missing = 0
+        self._announced = time.perf_counter()
         self._count, self._room, self._piece = count, room, piece
         self._body: Buffer | Memory | None = body
         if body is None:
@@ -91,6 +93,11 @@ class Arrival:
     def opened(self) -> bool:
         """Whether it is known what follows the body."""
         return self._body is None
+
+    @property
+    def seconds(self) -> float:
+        """How long ago it was announced."""
+        return time.perf_counter() - self._announced
 
     @property
     def whole(self) -> bool:
