@@ -4,9 +4,12 @@ Every function here is pure: an environment or a list of facts in, a number, a d
 reads `os.environ`, queries a device or imports the scheduler; whoever calls does that, once and in the right
 order:
 
-1. `ranks.find` and `environment.defaults`, before NumPy, dpctl or MPI is imported;
+1. `ranks.find`, `cores.to_deal` and `environment.defaults`, before NumPy, dpctl or MPI is imported;
 2. `masks.no_level_zero`, if the first look at the devices finds none;
 3. `environment.mixed` before MPI starts, `environment.clashes` after;
 4. `binding.seated` and `binding.choose`, when the ranks have told each other where they are; and
-   `binding.check`, of what they took. No device is opened before that.
+   `binding.check`, of what they took. No device is opened before that;
+5. `cores.beside`, for the tiles that it then has.
+
+`mpiexec` is for `sched run -n`, before there are ranks.
 """

@@ -4,7 +4,7 @@ The rules:
 
 * nothing here sets a mask. The ranks of a node that see the same tiles share them out, each a contiguous
   block, so that the two tiles of a card stay together. A rank that a wrapper or the MPI has narrowed to one
-  tile, or has given a mask of its own, takes what it sees;
+  tile, or has given a mask of its own, takes what it sees; ranks with the same mask share what it leaves;
 * one rank alone cannot tell "my wrapper left me one of twelve tiles" from "there is one tile, and we are
   twelve". Both see one tile and take it; `check` compares what was taken, by physical identity;
 * what is wrong is said with the numbers, the variable, its value and the right form. Nothing falls back in
@@ -73,14 +73,15 @@ def seated(seats: Sequence[Seat], rank: int) -> tuple[int, int]:
         rank: the one that asks; it is to have tiles.
 
     Returns:
-        Its place, from 0, among the working ranks of its node, and their number; or (0, 1) where its view is
-        narrowed like no other's there: that was done for it.
+        Its place, from 0, among the working ranks of its node, and their number. Where its view is narrowed,
+        only those count that have the same: two ranks with a mask that leaves one card share its two tiles,
+        and a rank with a mask of its own has all that it leaves.
     """
     own = seats[rank]
     host = short_host(own.host)
     node = [(n, seat) for n, seat in enumerate(seats) if seat.works and short_host(seat.host) == host]
-    if own.view and sum(seat.view == own.view for _, seat in node) == 1:
-        return 0, 1
+    if own.view:
+        node = [(n, seat) for n, seat in node if seat.view == own.view]
     # By the rank too: where launcher and MPI disagree on the local ranks, `check` says so.
     order = sorted((seat.local_rank, n) for n, seat in node)
     return order.index((own.local_rank, rank)), len(order)
@@ -118,7 +119,7 @@ def choose(
     if tiles is not None and tiles > visible:
         raise BindingError(
             f"{tiles} tiles were asked for, but only {visible} {_are(visible)} visible: ask for at most "
-            f"{visible} with --tiles. {_IF_CARDS}"
+            f"{visible} with --tiles"
         )
     if visible == 1:
         return (0,)
@@ -130,7 +131,7 @@ def choose(
             needed += f" with {tiles} tiles each need {ranks * tiles}"
         raise BindingError(
             f"{needed}, but only {visible} tiles are visible: start at most {most} ranks a node "
-            f"(--ppn {most}), or allow sharing with --oversubscribe. {_IF_CARDS}"
+            f"(--ppn {most}), or allow sharing with --oversubscribe"
         )
     return tuple(blocks[place % len(blocks)])
 
@@ -147,9 +148,6 @@ def _blocks(visible: int, ranks: int, tiles: int | None) -> list[range]:
 
 def _are(number: int) -> str:
     return "is" if number == 1 else "are"
-
-
-_IF_CARDS = "If these are whole cards, ZE_FLAT_DEVICE_HIERARCHY=FLAT shows each of their tiles."
 
 
 # --- all ranks together ---

@@ -50,6 +50,10 @@ def defaults(env: Mapping[str, str], *, device: str, cores: int, local_size: int
         wanted["ZE_FLAT_DEVICE_HIERARCHY"] = "FLAT"
         # ZE_ENABLE_PCI_ID_DEVICE_ORDER is not set: tiles of discrete cards come in PCI order anyway, and
         # where there is an integrated GPU too it would become tile 0.
+        if env.get("I_MPI_OFFLOAD", "0") != "0":
+            # Intel MPI would deal out the GPUs as well, and hide the others from each rank: a mask, after the
+            # devices have been listed. Without it MPI still takes device memory.
+            wanted["I_MPI_OFFLOAD_PIN"] = "0"
     if from_pbs:
         env = {name: value for name, value in env.items() if name != _OMP}
     return {name: value for name, value in wanted.items() if name not in env}

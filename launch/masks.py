@@ -83,7 +83,7 @@ class _Left(NamedTuple):
 
 
 def _before(number: str, left: list[_Left]) -> str | None:
-    """Return the number, "root" or "root.part", that a device had before; None if it cannot have been left."""
+    """Return the number, "root" or "root.part", that a device had before; None if it had none."""
     root, _, part = number.partition(".")
     if int(root) >= len(left):
         return None
@@ -107,7 +107,9 @@ def _left_by_mask(env: Mapping[str, str], composite: bool) -> list[_Left] | None
         return None
     matches = [match for match in map(_MASK_ENTRY.fullmatch, entries) if match is not None]
     if not composite:
-        return [_Left(number, None) for number in sorted({int(match[1]) for match in matches if not match[2]})]
+        return [
+            _Left(number, None) for number in sorted({int(match[1]) for match in matches if not match[2]})
+        ]
     tiles: dict[int, set[int | None]] = {}
     for match in matches:
         tiles.setdefault(int(match[1]), set()).add(int(match[2]) if match[2] else None)

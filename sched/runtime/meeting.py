@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sched.backends import Found
+from sched.backends.devices import first_of_card
 from sched.errors import DeviceError, SchedError
 from sched.model import DRIVER
 from sched.runtime.settings import Settings
@@ -132,8 +133,12 @@ def take(found: Found, settings: Settings, place: int = 0, ranks: int = 1) -> tu
     )
     if shared:
         return tuple(Taken(index, found.filters[index], None) for index in chosen)
-    devices = [(index, masks.physical(index, os.environ)) for index in chosen]
-    return tuple(Taken(index, device.name, device.card) for index, device in devices)
+    return tuple(_taken(index, found.filters[index]) for index in chosen)
+
+
+def _taken(index: int, device: str) -> Taken:
+    card = masks.physical(first_of_card(device), os.environ).card
+    return Taken(index, masks.physical(device, os.environ).name, card)
 
 
 def places(everyone: Sequence[Hello]) -> list[tuple[int, int]]:

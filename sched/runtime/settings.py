@@ -21,6 +21,8 @@ class Settings:
         quiet: do not say which tiles are used.
         tile_memory: bytes of values that a tile may hold; None: 90 % of its memory.
         check: look for mistakes of the user's that are costly to look for.
+        stall: seconds after which a run that does not get on is ended; 0: never.
+        keep_cores: leave it to the system on which cores a rank runs.
         mpi_buffers: one of `BUFFERS`: whether MPI is given tiles' own memory.
 
     Raises:
@@ -36,6 +38,8 @@ class Settings:
     tile_memory: int | None = None
     check: bool = False
     mpi_buffers: str = "auto"
+    keep_cores: bool = False
+    stall: float = 300.0
 
     def __post_init__(self) -> None:
         for name in ("tiles", "depth", "tile_memory"):

@@ -60,7 +60,7 @@ def bound(
     for rank, (visible, env) in enumerate(seen):
         if seats[rank].works:
             chosen = choose(visible, *seated(seats, rank), shared=False, oversubscribe=False, tiles=tiles)
-            names = tuple(physical(index, env).name for index in chosen)
+            names = tuple(physical(f"level_zero:gpu:{index}", env).name for index in chosen)
             reports.append(RankReport(rank, AURORA, rank, rank, names, visible))
     return reports
 
@@ -111,11 +111,6 @@ def test_too_many_are_refused_with_the_numbers_on_every_rank(ranks: int, tiles: 
         assert "--oversubscribe" in str(caught.value)
 
 
-def test_twelve_ranks_on_six_undivided_cards_hear_of_the_hierarchy() -> None:
-    with pytest.raises(BindingError, match=r"12 ranks .* only 6 tiles .*--ppn 6.*--oversubscribe.*FLAT"):
-        choose(6, 11, 12, shared=False, oversubscribe=False)
-
-
 @pytest.mark.parametrize(("visible", "seen"), [(1, "only 1 is visible"), (12, "only 12 are visible")])
 @pytest.mark.parametrize("oversubscribe", [False, True])
 def test_more_tiles_for_a_rank_than_it_sees_are_refused(visible: int, seen: str, oversubscribe: bool) -> None:
@@ -139,6 +134,16 @@ def test_a_mask_that_all_have_is_shared_out() -> None:
     assert [choose(4, *seated(seats, r), shared=False, oversubscribe=False) for r in range(4)] == [
         (0,), (1,), (2,), (3,)
     ]  # fmt: skip
+
+
+def test_ranks_with_the_same_mask_share_what_it_leaves() -> None:
+    seats = [Seat(AURORA, rank, str(rank // 2)) for rank in range(12)]  # gpu_dev_compact.sh
+    assert [seated(seats, rank) for rank in range(12)] == [(rank % 2, 2) for rank in range(12)]
+
+
+def test_ranks_without_a_mask_count_those_with_one_too() -> None:
+    seats = [Seat(AURORA, rank, "3" if rank == 3 else "") for rank in range(12)]
+    assert [seated(seats, rank) for rank in (2, 3, 4)] == [(2, 12), (0, 1), (4, 12)]
 
 
 def test_ranks_are_seated_by_node_and_local_rank() -> None:

@@ -43,6 +43,25 @@ def test_tiles_become_devices_unless_a_mask_counts_on_something_else() -> None:
     assert hierarchy(ZE_AFFINITY_MASK="0.1") is None
 
 
+@pytest.mark.parametrize(
+    ("env", "device", "added"),
+    [
+        ({"I_MPI_OFFLOAD": "1"}, "level_zero", True),
+        ({"I_MPI_OFFLOAD": "1"}, "auto", True),
+        ({"I_MPI_OFFLOAD": "0"}, "level_zero", False),
+        ({}, "level_zero", False),
+        ({"I_MPI_OFFLOAD": "1"}, "host", False),
+        ({"I_MPI_OFFLOAD": "1", "I_MPI_OFFLOAD_PIN": "1"}, "level_zero", False),
+        ({"I_MPI_OFFLOAD": "1", "ZE_AFFINITY_MASK": "3"}, "level_zero", False),
+    ],
+)
+def test_intel_mpi_does_not_deal_out_the_gpus_a_second_time(
+    env: dict[str, str], device: str, added: bool
+) -> None:
+    wanted = "0" if added else None
+    assert defaults(env, device=device, cores=8, local_size=1).get("I_MPI_OFFLOAD_PIN") == wanted
+
+
 @given(
     st.dictionaries(st.sampled_from([*THREADS, "DPCPP_CPU_NUM_CUS", "ZE_AFFINITY_MASK"]), st.text("0123,x")),
     st.sampled_from(["level_zero", "cpu", "host"]),

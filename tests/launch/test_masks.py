@@ -15,32 +15,43 @@ COMPOSITE = {"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"}
 
 
 @pytest.mark.parametrize(
-    ("index", "env", "device", "card"),
+    ("number", "env", "device", "card", "tile"),
     [
-        (5, FLAT, "5", 2),
-        (5, {}, "5", 2),
-        (5, {"ZE_AFFINITY_MASK": ""}, "5", 2),
-        (5, {**COMPOSITE}, "5", 5),
-        (5, {**FLAT, "ONEAPI_DEVICE_SELECTOR": "opencl:gpu;level_zero:gpu"}, "5", 2),
-        (5, {**FLAT, "ONEAPI_DEVICE_SELECTOR": "*:gpu;!opencl:*"}, "5", 2),
+        ("5", FLAT, "5", 2, 1),
+        ("5", {}, "5", 2, 1),
+        ("5", {"ZE_AFFINITY_MASK": ""}, "5", 2, 1),
+        ("5", {**COMPOSITE}, "5", 5, 0),
+        ("5.1", {**COMPOSITE}, "5.1", 5, 1),
+        ("5", {**FLAT, "ONEAPI_DEVICE_SELECTOR": "opencl:gpu;level_zero:gpu"}, "5", 2, 1),
+        ("5", {**FLAT, "ONEAPI_DEVICE_SELECTOR": "*:gpu;!opencl:*"}, "5", 2, 1),
         # masks: their order counts for nothing, and what is out of range comes last
-        (0, {**FLAT, "ZE_AFFINITY_MASK": "3,1"}, "1", 0),
-        (1, {**FLAT, "ZE_AFFINITY_MASK": "3,1"}, "3", 1),
-        (0, {**FLAT, "ZE_AFFINITY_MASK": "99,7"}, "7", 3),
-        (0, {"ZE_AFFINITY_MASK": "0.1,7"}, "7", 3),
-        (0, {**COMPOSITE, "ZE_AFFINITY_MASK": "3.1"}, "3.1", 3),
-        (1, {**COMPOSITE, "ZE_AFFINITY_MASK": "2.0,2.1,5"}, "5", 5),
-        (0, {**COMPOSITE, "ZE_AFFINITY_MASK": "2.0,2.1,5"}, "2", 2),
+        ("0", {**FLAT, "ZE_AFFINITY_MASK": "3,1"}, "1", 0, 1),
+        ("1", {**FLAT, "ZE_AFFINITY_MASK": "3,1"}, "3", 1, 1),
+        ("0", {**FLAT, "ZE_AFFINITY_MASK": "99,7"}, "7", 3, 1),
+        ("0", {"ZE_AFFINITY_MASK": "0.1,7"}, "7", 3, 1),
+        ("0", {**COMPOSITE, "ZE_AFFINITY_MASK": "3.1"}, "3.1", 3, 1),
+        ("1", {**COMPOSITE, "ZE_AFFINITY_MASK": "2.0,2.1,5"}, "5", 5, 0),
+        ("1.1", {**COMPOSITE, "ZE_AFFINITY_MASK": "2.0,2.1,5"}, "5.1", 5, 1),
+        ("0", {**COMPOSITE, "ZE_AFFINITY_MASK": "2.0,2.1,5"}, "2", 2, 0),
+        ("0.1", {**COMPOSITE, "ZE_AFFINITY_MASK": "2.3,2.1,5"}, "2.3", 2, 3),
         # selectors count what the mask has left
-        (0, {**FLAT, "ONEAPI_DEVICE_SELECTOR": "level_zero:3"}, "3", 1),
-        (1, {**FLAT, "ONEAPI_DEVICE_SELECTOR": "opencl:cpu;level_zero:4,2"}, "4", 2),
-        (0, {**FLAT, "ONEAPI_DEVICE_SELECTOR": "level_zero:1", "ZE_AFFINITY_MASK": "4,6,8"}, "6", 3),
+        ("0", {**FLAT, "ONEAPI_DEVICE_SELECTOR": "level_zero:3"}, "3", 1, 1),
+        ("1", {**FLAT, "ONEAPI_DEVICE_SELECTOR": "opencl:cpu;level_zero:4,2"}, "4", 2, 0),
+        ("0", {**FLAT, "ONEAPI_DEVICE_SELECTOR": "level_zero:1", "ZE_AFFINITY_MASK": "4,6,8"}, "6", 3, 0),
+        ("0", {**COMPOSITE, "ONEAPI_DEVICE_SELECTOR": "level_zero:4.1"}, "4.1", 4, 1),
+        (
+            "0",
+            {**COMPOSITE, "ONEAPI_DEVICE_SELECTOR": "level_zero:1.0", "ZE_AFFINITY_MASK": "4,6"},
+            "6.0",
+            6,
+            0,
+        ),
     ],
 )
 def test_a_device_is_known_by_its_number_without_mask_and_selector(
-    index: int, env: dict[str, str], device: str, card: int
+    number: str, env: dict[str, str], device: str, card: int, tile: int
 ) -> None:
-    assert physical(index, env) == Physical(f"level_zero:gpu:{device}", card)
+    assert physical(f"level_zero:gpu:{number}", env) == Physical(f"level_zero:gpu:{device}", card, tile)
 
 
 @pytest.mark.parametrize(
@@ -48,12 +59,13 @@ def test_a_device_is_known_by_its_number_without_mask_and_selector(
     [
         {"ZE_AFFINITY_MASK": "what"},
         {**FLAT, "ZE_AFFINITY_MASK": "0.1"},
-        {"ONEAPI_DEVICE_SELECTOR": "level_zero:0.1"},
+        {"ONEAPI_DEVICE_SELECTOR": "level_zero:0.*"},
+        {"ONEAPI_DEVICE_SELECTOR": "level_zero:0.0,0.1"},
         {"ONEAPI_DEVICE_SELECTOR": "level_zero:gpu;!level_zero:0"},
     ],
 )
 def test_what_is_not_understood_is_part_of_the_name(env: dict[str, str]) -> None:
-    name = physical(0, env).name
+    name = physical("level_zero:gpu:0", env).name
     assert name.startswith("level_zero:gpu:0 (")
     assert all(f"{k}={v}" in name for k, v in env.items() if k != "ZE_FLAT_DEVICE_HIERARCHY")
 
@@ -63,7 +75,8 @@ def test_two_masks_name_the_same_device_alike(tiles: set[int], random: object) -
     order = sorted(tiles)
     random.shuffle(order)  # type: ignore[attr-defined]
     env = {**FLAT, "ZE_AFFINITY_MASK": ",".join(map(str, order))}
-    assert [physical(n, env) for n in range(len(tiles))] == [physical(tile, FLAT) for tile in sorted(tiles)]
+    masked = [physical(f"level_zero:gpu:{n}", env) for n in range(len(tiles))]
+    assert masked == [physical(f"level_zero:gpu:{tile}", FLAT) for tile in sorted(tiles)]
 
 
 @pytest.mark.parametrize(
@@ -149,5 +162,6 @@ VARIABLES = ["ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK", "ZE_FLAT_DEVICE_HIERA
 
 @given(st.dictionaries(st.sampled_from(VARIABLES), st.text("level_zrogpu*!:;,.012 ")))
 def test_there_is_a_reason_whatever_the_variables_hold(env: dict[str, str]) -> None:
-    assert physical(0, env).name.startswith("level_zero:gpu:")
+    for device in ("level_zero:gpu:0", "level_zero:gpu:0.1"):
+        assert physical(device, env).name.startswith("level_zero:gpu:")
     assert no_level_zero(env).endswith(".")

@@ -1,5 +1,6 @@
 """How a run begins under mpiexec: who has which tiles, and what MPI is given of them."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,7 +37,9 @@ VALUES = """
 def level_zero(start: Start) -> Callable[..., Outcome]:
     """Run a job with the CPU device in the place of a node's Level Zero tiles."""
 
-    def run(*arguments: object, mpi: Mpi, ranks: int, tiles: int = 12, **environment: str) -> Outcome:
+    def run(*arguments: object, mpi: Mpi, ranks: int, tiles: int | None = 12, **environment: str) -> Outcome:
+        if tiles is not None:
+            environment["TILES"] = str(tiles)
         program = start(
             AS_LEVEL_ZERO,
             "run",
@@ -44,7 +47,6 @@ def level_zero(start: Start) -> Callable[..., Outcome]:
             mpi=mpi,
             ranks=ranks,
             module=None,
-            TILES=str(tiles),
             **environment,
         )
         return program.end()
@@ -76,6 +78,43 @@ def test_a_nodes_tiles_are_shared_out_among_its_ranks(
     end = level_zero(job(EACH_TILE), mpi=one_mpi, ranks=3, tiles=7)
     assert end.out == "(0, 0, 3) (0, 1, 3) (0, 2, 3) (1, 3, 2) (1, 4, 2) (2, 5, 2) (2, 6, 2)\n", end
     assert "7 tiles on Level Zero (" in end.err, end
+
+
+COMPOSITE = {"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"}
+
+FROM_SUB_DEVICES = (
+    VALUES
+    + """
+        def where():
+            here = sched.current()
+            return here.rank, here.device.parent_device is not None
+
+        print(*[s.options(tile=i).submit(where).result() for i in range(s.tiles)])
+"""
+)
+
+
+@pytest.mark.sycl
+@pytest.mark.parametrize(("ranks", "owners"), [(1, "(0, True) (0, True)"), (2, "(0, True) (1, True)")])
+def test_the_tiles_of_a_card_are_its_sub_devices_and_shared_out(
+    level_zero: Callable[..., Outcome], job: Job, one_mpi: Mpi, ranks: int, owners: str
+) -> None:
+    if os.cpu_count() != 2:
+        pytest.skip("the CPU device has not two compute units here, and so not two sub-devices")
+    end = level_zero(job(FROM_SUB_DEVICES), mpi=one_mpi, ranks=ranks, tiles=None, **COMPOSITE)
+    assert end.out == f"[0.5, 1.5]\n{owners}\n", end
+    assert "2 tiles on Level Zero (" in end.err, end
+
+
+@pytest.mark.sycl
+def test_more_ranks_than_sub_devices_are_refused_once(
+    level_zero: Callable[..., Outcome], job: Job, one_mpi: Mpi
+) -> None:
+    if os.cpu_count() != 2:
+        pytest.skip("the CPU device has not two compute units here, and so not two sub-devices")
+    end = level_zero(job("print('never')"), mpi=one_mpi, ranks=3, tiles=None, **COMPOSITE)
+    assert (end.status, end.out) == (2, ""), end
+    assert end.err.count("3 ranks on this node, but only 2 tiles are visible") == 1, end
 
 
 @pytest.mark.sycl
@@ -133,3 +172,13 @@ def test_a_limit_above_the_memory_is_refused_once(run: Run, job: Job, one_mpi: M
     end = run("--device", "host", "--tile-memory", "1000 TiB", job("print('never')"), mpi=one_mpi, ranks=2)
     assert (end.status, end.out) == (2, ""), end
     assert end.err.count("1000 TiB for a tile (--tile-memory) is more than its device has") == 1, end
+
+
+def test_a_rank_that_cannot_begin_does_not_leave_the_others_waiting(start: Start, job: Job, mpi: Mpi) -> None:
+    program = Path(__file__).with_name("broken_start.py")
+    end = start(program, "run", "--device", "host", job("print('never')"), mpi=mpi, ranks=3, module=None).end(
+        60
+    )
+    assert (end.status, end.out) == (70, ""), end
+    assert "NameError: something is missing" in end.err, end
+    assert end.err.count("rank 0 could not begin, by a bug in sched") == 1, end
