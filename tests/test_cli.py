@@ -3,12 +3,13 @@
 import pytest
 
 from sched import cli
+from sched.commands import run
 from sched.runtime import session
 
 
 def settings(*words):
     """Return the settings that `sched run WORDS job.py` comes to."""
-    return cli._settings(cli._parser().parse_args(["run", *words, "job.py"]))
+    return run._settings(cli._parser("run").parse_args(["run", *words, "job.py"]))
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +71,7 @@ def test_what_is_no_option_is_answered_with_what_is(capsys, words, said):
 
 
 def test_arguments_of_the_job_are_its_own():
-    options, unknown = cli._parser().parse_known_args(
+    options, unknown = cli._parser("run").parse_known_args(
         ["run", "--tiles", "2", "job.py", "--zzz", "--tiles", "x"]
     )
     assert (options.args, unknown) == (["--zzz", "--tiles", "x"], [])

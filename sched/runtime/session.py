@@ -1,10 +1,13 @@
 """The run that this process takes part in: started by `sched run`, or, failing that, at first use."""
 
 import atexit
+import dataclasses
 import os
+import signal
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 
 from sched.backends.base import settle_at
 from sched.errors import RequestError, UsageError
@@ -53,6 +56,31 @@ def engine() -> Engine:
         return _engine
 
 
+def begin(settings: start.Settings, world: ranks.World, announce: Callable[[str], None]) -> Engine | None:
+    """Start the run that this process is to take part in, alone or as one of its ranks. Collective.
+
+    Returns:
+        The engine; or None, after the reason was printed on rank 0, if no rank can begin.
+    """
+    started: Engine | None
+    if world.launcher is None or world.size == 1:
+        if world.launcher is not None and settings.tiles is None and settings.device == "host":
+            settings = dataclasses.replace(settings, tiles=1)  # `mpiexec -n 1` is one tile, as `-n 2` is two
+        started = start.local(settings, announce=None if settings.quiet else announce)
+    else:
+        started = start.parallel(settings, world, announce)
+    if started is not None:
+        use(started)
+    return started
+
+
+def serve(engine: Engine) -> None:
+    """Be a rank other than 0, until the run ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all ranks, and rank 0 decides
+    engine.serve()
+    engine.close(0, grace=60.0)
+
+
 def own(engine: Engine) -> Engine:
     """See that an engine finishes its tasks when the interpreter ends, as every executor does."""
     _owned.add(engine)
@@ -79,5 +107,5 @@ def _end() -> None:
     for engine in list(_owned):
         if not engine.closed and engine.pid == os.getpid():
             if not failed:
-                engine.wait(engine.idle)
+                engine.wait(engine.idle, None, lambda task: True)
             engine.close(int(failed))
