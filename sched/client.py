@@ -229,7 +229,7 @@ class Scheduler(concurrent.futures.Executor):
         if cancel_futures:
             self._engine.cancel_all(self._owner)
         if wait:
-            self._engine.wait(lambda: not self._owner.waiting)
+            self._engine.wait(lambda: not self._owner.waiting, None, lambda task: True)
             if self._owns:
                 self._engine.close(0)
 

@@ -109,7 +109,7 @@ class Future(orders.Future):
             return
         if running.get() is not None:  # it might wait for a task that is to run on its own tile
             raise UsageError("a task cannot wait for another: give it the future as an argument")
-        self._engine.wait(lambda: self.ended, timeout)
+        self._engine.wait(lambda: self.ended, timeout, lambda task: task != self.ref)
 
     @property
     def _is_good(self) -> bool:

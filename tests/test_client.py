@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import sched
+from sched.core.pace import MOST
 from sched.runtime import session
 from tests.gates import PATIENCE, Gate, Notes
 
@@ -561,7 +562,7 @@ def test_map_raises_what_the_call_raised_and_cancels_the_rest(s, gate):
             gate.hold()
         notes.add(i)
 
-    results = s.map(work, range(40))
+    results = s.map(work, range(1000))
     assert next(results) is None
     with pytest.raises(ZeroDivisionError):
         next(results)
@@ -569,7 +570,7 @@ def test_map_raises_what_the_call_raised_and_cancels_the_rest(s, gate):
         next(results)
     gate.open()
     s.shutdown()
-    assert len(notes.all) <= 1 + AT_ONCE
+    assert len(notes.all) <= 1 + AT_ONCE * MOST  # the first was short, so several may have a tile together
 
 
 def test_map_that_is_late_cancels_the_rest(s, busy, gate):

@@ -1,13 +1,20 @@
 """What is inside a value: plain containers, and objects that hold arrays."""
 
 import contextlib
-import dataclasses
 import sys
+import zlib
+from collections import deque
 from collections.abc import Callable, Iterator
+from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
+
+from sched.backends.base import Backend
 
 PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
 """Types of which pickle itself makes the right thing, without looking for anything in the script."""
+
+_CLOSED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+"""Types of what is not looked into."""
 
 _FEW = 16
 """Items of a container that is looked into to see whether it is small."""
@@ -57,9 +64,10 @@ def changed(change: Callable[[Any], Any], value: Any) -> Any:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """Yield what is in a value: in containers, dataclasses and objects with attributes, each thing once.
+    """Yield what is in a value: in containers, and in objects' attributes and slots, each thing once.
 
-    Modules, classes and functions are not looked into.
+    Modules, classes, functions and arrays are not looked into. It never fails, and calls little that a class
+    of the script's may have redefined.
     """
     seen: set[int] = set()
     waiting = [(value, 0)]
@@ -72,7 +80,10 @@ def leaves(value: Any) -> Iterator[Any]:
         if id(item) in seen:
             continue
         seen.add(id(item))
-        parts = _parts(item, kind) if depth < _DEEP else None
+        parts = None
+        if depth < _DEEP and not hasattr(kind, "dtype") and not issubclass(kind, _CLOSED):
+            with contextlib.suppress(Exception):  # an object that does not like to be looked at
+                parts = _parts(item, kind)
         if parts is None:
             yield item
         else:
@@ -80,16 +91,23 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 def _parts(item: Any, kind: type) -> list[Any] | None:
-    if kind is dict:
-        return list(item.values())
-    if isinstance(item, tuple | list | set | frozenset):
-        return list(item)
-    if isinstance(item, type | type(sys)) or hasattr(item, "dtype") or callable(item):
-        return None
-    if dataclasses.is_dataclass(item):
-        return [getattr(item, field.name, None) for field in dataclasses.fields(item)]
-    attributes = getattr(item, "__dict__", None)
-    return list(attributes.values()) if type(attributes) is dict else None
+    """List what an object holds; None if that cannot be seen."""
+    parts: list[Any] | None = None
+    if issubclass(kind, dict):
+        parts = list(dict.values(item))
+    elif issubclass(kind, tuple | list | set | frozenset | deque):
+        parts = list(item)
+    for base in kind.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            slot = base.__dict__.get(name)
+            if isinstance(slot, MemberDescriptorType):
+                with contextlib.suppress(AttributeError):  # it has no value
+                    parts = [*(parts or ()), slot.__get__(item)]
+    with contextlib.suppress(AttributeError):
+        attributes = object.__getattribute__(item, "__dict__")
+        parts = [*(parts or ()), *attributes.values()]
+    return parts
 
 
 def nbytes(value: Any) -> int:
@@ -97,10 +115,40 @@ def nbytes(value: Any) -> int:
     if type(value) in PLAIN:
         return len(value) if type(value) in (str, bytes) else 8
     total = 0
-    with contextlib.suppress(Exception):  # an object that does not like to be looked at
-        for item in leaves(value):
-            found = len(item) if type(item) in (str, bytes) else getattr(item, "nbytes", None)
-            total += found if isinstance(found, int) else 8
+    for item in leaves(value):
+        kind = type(item)
+        found = None
+        if kind in (str, bytes):
+            found = len(item)
+        elif hasattr(kind, "nbytes"):
+            with contextlib.suppress(Exception):
+                found = item.nbytes
+        total += found if isinstance(found, int) else 8
+    return total
+
+
+def allocations(value: Any, backend: Backend) -> dict[int, int]:
+    """Find the allocations that a value keeps alive on a tile: their addresses, and their sizes in bytes."""
+    if type(value) in PLAIN:
+        return {}
+    arrays = numpy("ndarray") if backend.kind == "host" else ()
+    return dict(
+        backend.allocation(item)
+        for item in leaves(value)
+        if backend.is_array(item) or isinstance(item, arrays)
+    )
+
+
+def checksum(value: Any, backend: Backend) -> int:
+    """Return a checksum of all arrays in a value."""
+    import numpy
+
+    total = 0
+    for item in leaves(value):
+        if backend.is_array(item):
+            item = backend.to_host(item)
+        if isinstance(item, numpy.ndarray) and not item.dtype.hasobject:
+            total = zlib.crc32(numpy.ascontiguousarray(item).reshape(-1).view(numpy.uint8).data, total)
     return total
 
 

@@ -8,7 +8,7 @@ from sched.backends.base import Backend, Tile
 from sched.errors import UsageError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Current:
     """The task that runs here, and where that is.
 

@@ -40,8 +40,10 @@ from sched.runtime.messages import (
     Expect,
     Fault,
     Forget,
+    Go,
     Packed,
     Part,
+    Ready,
     Send,
     ToDriver,
     ToRank,
@@ -51,9 +53,6 @@ from sched.runtime.packing import Packer
 
 WINDOW = 0.5
 """How much of a tile may be taken by values that wait for their consumers, before it makes more of them."""
-
-TORN = 10.0
-"""Seconds after which the other ranks of a task that has failed on one of them are not expected to return."""
 
 
 _Blame = dict[TaskId, tuple[str, Fault | None]]
@@ -88,7 +87,7 @@ class Driver:
         self.ranks = tuple(ranks)
         # What ranks have answered to each question that is open.
         self.answers: dict[int, list[Stats]] = {}
-        # Tasks on several ranks that have failed on one of them: when the others should have ended as well.
+        # Tasks on several ranks that have failed on one of them, and when: the others may wait for it in MPI.
         self.torn: dict[TaskId, tuple[float, Fault]] = {}
         self._limit = limit
         self._core = Scheduler(
@@ -111,7 +110,14 @@ class Driver:
         tile = None if options.tile is None else TileId(options.tile)
         self._handle(
             Submitted(
-                task, order.inputs, tile, options.near, options.priority, options.retries, options.tiles
+                task,
+                order.inputs,
+                tile,
+                options.near,
+                options.priority,
+                options.retries,
+                options.tiles,
+                order.function.number,
             )
         )
         return future
@@ -136,46 +142,66 @@ class Driver:
 
     def report(self, message: ToDriver) -> None:
         """Take in what a rank says."""
+        if type(message) is Done and self._records[message.task].parts is None:
+            self._handle(Finished(message.task, message.nbytes, message.seconds), small=message.value)
+            return
         match message:
             case Answer(number, stats):
                 if number in self.answers:
                     self.answers[number].append(stats)
-            case Part(task, fault):
-                self._part(task, None, fault)
-            case Done(task) if self._records[task].parts is not None:
-                self._part(task, message, None)
-            case Broke(task, _, fault) if self._records[task].parts is not None:
-                self._part(task, message, fault)
-            case Done(task, size, value):
-                self._handle(Finished(task, size), small=value)
+            case Ready(task):
+                self._ready(task)
+            case Part(task, fault, cause):
+                self._part(task, None, fault, cause)
+            case Done(task):
+                self._part(task, message, None, None)
+            case Broke(task, cause, fault) if self._records[task].parts is not None:
+                self._part(task, message, fault, cause)
             case Broke(task, cause, fault):
                 self._failed_with(task, cause, fault)
             case _:
                 assert_never(message)
 
-    def _part(self, task: TaskId, report: Done | Broke | None, fault: Fault | None) -> None:
-        """Count the ranks of a task; it ends with the last."""
-        record = self._records[task]
-        parts = record.parts
+    def _ready(self, task: TaskId) -> None:
+        """Count the ranks of a task that have what it takes; it begins with the last."""
+        parts = self._records[task].parts
+        assert parts is not None
+        parts.ready += 1
+        if parts.ready == len(parts.ranks):
+            self._go(task, parts)
+
+    def _go(self, task: TaskId, parts: Parts) -> None:
+        """Let all ranks of a task begin; or none, because of a fault."""
+        if not parts.gone:
+            parts.gone = True
+            for rank in parts.ranks:
+                self._deliver(rank, Go(task, parts.fault, parts.cause))
+
+    def _part(
+        self, task: TaskId, report: Done | Broke | None, fault: Fault | None, cause: TaskId | None
+    ) -> None:
+        """Count the ranks of a task that have ended; it ends with the last."""
+        parts = self._records[task].parts
         assert parts is not None
         parts.left -= 1
-        parts.report = report or parts.report
+        if report is not None and type(report) is Done:
+            parts.done = report
         if fault is not None and parts.fault is None:
-            parts.fault = fault
-            self.torn[task] = (time.monotonic() + TORN, fault)
+            parts.fault, parts.cause = fault, cause
+            if parts.gone:
+                self.torn[task] = (time.monotonic(), fault)
+            self._go(task, parts)
         if parts.left:
             return
         self.torn.pop(task, None)
-        record.parts = None
-        self._deliver(parts.lead, Conclude(task, parts.fault))
-        match parts.report:
-            case Done(_, size, value) if parts.fault is None:
-                self._handle(Finished(task, size), small=value)
-            case Broke(_, cause, broken):
-                self._failed_with(task, cause, broken)
-            case _:
-                assert parts.fault is not None
-                self._failed_with(task, None, parts.fault)
+        self._records[task].parts = None
+        self._deliver(parts.ranks[0], Conclude(task, parts.fault))
+        if parts.fault is not None:
+            self._failed_with(task, parts.cause, parts.fault)
+        else:
+            assert parts.done is not None
+            _, size, value, seconds = parts.done
+            self._handle(Finished(task, size, seconds), small=value)
 
     def _failed_with(self, task: TaskId, cause: TaskId | None, fault: Fault) -> None:
         blame: _Blame = {task if cause is None else cause: (fault.task_name, fault)}

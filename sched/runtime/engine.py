@@ -30,7 +30,7 @@ from sched.runtime.driver import Driver
 from sched.runtime.exchange import Exchange, Section, say
 from sched.runtime.hands import Hands
 from sched.runtime.ledger import Stats
-from sched.runtime.loop import Loop
+from sched.runtime.loop import GoesOn, Loop
 from sched.runtime.messages import Fault, Stop
 from sched.runtime.orders import Future, Make, Order, Owner
 from sched.runtime.store import State
@@ -48,6 +48,8 @@ GRACE = 3.0
 PATIENCE = 60.0
 """Seconds that they are given when all is well."""
 
+STALL = 300.0
+
 BUG = 70
 """Exit status after an error of our own (`EX_SOFTWARE`)."""
 
@@ -62,6 +64,7 @@ class Engine:
         depth: how many ready tasks a tile is given at a time.
         limit: bytes for each tile of this rank; what has no room waits in the host's memory.
         check: find out who writes into arguments.
+        stall: seconds after which a run that does not get on is ended; 0: never.
         places: on rank 0 the node and card of every tile, if it is known.
     """
 
@@ -75,6 +78,7 @@ class Engine:
         limit: int = 1 << 62,
         check: bool = False,
         places: Sequence[tuple[int, int]] | None = None,
+        stall: float = STALL,
     ) -> None:
         self.backend = backend
         self.rank = transport.rank
@@ -104,9 +108,11 @@ class Engine:
             limit=limit,
             check=check,
             places=places,
+            stall=stall,
         )
         self.driver, self.packer = self._exchange.driver, self._exchange.packer
         self._worker = self._exchange.worker
+        self._section.inner.append(self._worker.store.lock)
         self._on_demand = bool(on_demand)
         self._lender: asyncio.AbstractEventLoop | None = None
         self._loop = Loop(
@@ -147,7 +153,7 @@ class Engine:
             for order in orders:
                 self.driver.check(order.options)
             futures = [self.driver.submit(order, make, owner) for order in orders]
-            self._exchange.pump()
+            self._exchange.keep_up()
         self._exchange.notify()
         self._loop.be_interrupted()
         return futures
@@ -207,7 +213,9 @@ class Engine:
 
         It may be called at any moment, so it does not insist on the lock.
         """
-        if self.closed or self._lock._is_owned() or not self._lock.acquire(timeout=LENT):
+        if self._transport.size > 1:  # there the relief looks, if nobody else does
+            return
+        if self.closed or self._section.is_inside() or not self._lock.acquire(timeout=LENT):
             return
         try:
             self._exchange.carry_out()
@@ -259,8 +267,15 @@ class Engine:
 
         loop.call_soon(turn)
 
-    def wait(self, done: Callable[[], bool], timeout: float | None = None) -> bool:
+    def wait(
+        self, done: Callable[[], bool], timeout: float | None = None, goes_on: GoesOn | None = None
+    ) -> bool:
         """Lend the calling thread to the scheduler until something is done.
+
+        Args:
+            done: tells whether it is.
+            timeout: seconds.
+            goes_on: tells of a task whether it surely is not done yet when that has ended.
 
         Returns:
             Whether it is done; False after `timeout` seconds.
@@ -269,7 +284,7 @@ class Engine:
             return True
         deadline = None if timeout is None else time.monotonic() + timeout
         if self._transport.size > 1 or self._hands.shared or self._hands.mine():
-            return self._loop.serve(done, deadline)
+            return self._loop.serve(done, deadline, goes_on or (lambda task: False))
         assert self.driver is not None
         settled = self.driver.settled
         while not done():

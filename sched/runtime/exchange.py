@@ -14,7 +14,7 @@ from typing import Any
 from sched.backends.base import Backend, Rung
 from sched.core.actions import Outcome
 from sched.errors import RequestError, UsageError
-from sched.model import DRIVER, RankId, TileId
+from sched.model import DRIVER, RankId, TaskId, TileId
 from sched.runtime.driver import Driver
 from sched.runtime.messages import (
     Answer,
@@ -22,6 +22,7 @@ from sched.runtime.messages import (
     Broke,
     Done,
     Part,
+    Ready,
     ToDriver,
     ToRank,
     Value,
@@ -36,7 +37,13 @@ from sched.transport.base import Lane, Message, Transport
 TOGETHER = 64 << 20
 """Bytes of values that go to the same rank in one message: those behind them are not to wait for too long."""
 
-REPORTS = frozenset({Done, Broke, Part, Answer})
+PERIOD = 0.0001
+"""Seconds after which a script that submits in a loop looks whether anything has come."""
+
+WORRIED = 10.0
+"""Seconds after which it is said that a task has failed on one of its ranks, and others have not returned."""
+
+REPORTS = frozenset({Done, Broke, Ready, Part, Answer})
 
 
 class Exchange:
@@ -54,6 +61,7 @@ class Exchange:
         limit: bytes for each tile.
         check: find out who writes into arguments.
         places: of all tiles in the run; see `core.scheduler.Scheduler`.
+        stall: seconds after which a run that does not get on is ended; 0: never.
     """
 
     def __init__(
@@ -70,10 +78,11 @@ class Exchange:
         limit: int,
         check: bool,
         places: Sequence[tuple[int, int]] | None,
+        stall: float,
     ) -> None:
         self.closed = False
         self.worker = Worker(
-            transport.rank, backend, self._tell, runnable, self._group, limit=limit, check=check
+            transport.rank, backend, self._tell, runnable, transport.group, limit=limit, check=check
         )
         self.packer = self.worker.packer
         self.driver: Driver | None = None
@@ -95,20 +104,23 @@ class Exchange:
         self._own: deque[ToRank] = deque()
         self._reports: deque[ToDriver] = deque()
         self._direct = Rung.POINTER if backend.direct else Rung.STAGED
-        # When memory was made for what arrives, by its id.
-        self._announced: dict[int, float] = {}
-        transport.room = self._room
+        self._pumped = 0.0
+        self._stall = stall
+        # Tasks of which it has been said that some of their ranks do not return.
+        self._worried: set[TaskId] = set()
+        transport.room = self.worker.store.room
 
     def pump(self) -> bool:
         """Take in what has come, and send what is to be sent. Under the lock."""
         busy = False
+        self._pumped = time.perf_counter()
         for _ in range(64):
             message = self._transport.receive()
             if message is None:
                 break
             busy = True
             batch = decode(message.data, message.buffers)
-            if message.buffers or type(batch[0]) is Value:
+            if type(batch[0]) is Value:
                 self._note(message, batch)
             for item in batch:
                 kind = type(item)
@@ -122,6 +134,11 @@ class Exchange:
         if self.driver is not None and self.driver.torn:
             self._mend()
         return busy
+
+    def keep_up(self) -> None:
+        """Pump if there is anything to be done, or may be by now. Under the lock."""
+        if self._outbox or self._own or self._reports or time.perf_counter() - self._pumped > PERIOD:
+            self.pump()
 
     def moving(self) -> bool:
         """Tell whether bytes are on their way, from here or to here."""
@@ -158,28 +175,12 @@ class Exchange:
         for rank in range(self._transport.size):
             self.deliver(RankId(rank), Ask(number))
 
-    def _group(self, ranks: Sequence[RankId]) -> Any:
-        """Make a communicator; without the lock, since it waits for the other ranks."""
-        try:
-            return self._transport.group(ranks)
-        finally:
-            with self._changed:
-                self.worker.together()
-
-    def _room(self, nbytes: int, tile: bool) -> Any:
-        memory = self.worker.store.room(nbytes, tile)
-        self._announced[id(memory)] = time.perf_counter()
-        return memory
-
-    def _note(self, message: Message, values: Sequence[Any]) -> None:
-        """Enter a move that has come to its end here, if it is one."""
-        begun = [self._announced.pop(id(b)) for b in message.buffers if id(b) in self._announced]
-        if type(values[0]) is not Value:
-            return
+    def _note(self, message: Message, values: Sequence[Value]) -> None:
+        """Enter a move that has come to its end here."""
         tiles = sum(len(value.packed.memories) for value in values if value.packed is not None)
         sizes = [size(buffer) for buffer in message.buffers]
         first = len(sizes) - tiles
-        seconds = time.perf_counter() - min(begun) if begun else 0.0
+        seconds = message.seconds
         if sizes[first:]:
             self.packer.moves.note(self._direct, sum(sizes[first:]), seconds)
         if first:
@@ -188,15 +189,16 @@ class Exchange:
             self.packer.moves.note(Rung.HOST, len(message.data))
 
     def _mend(self) -> None:
-        """End the run if a task has failed on one of its ranks, and the others do not return."""
+        """Say so if a task has failed on one of its ranks and others do not return; at last end the run."""
         assert self.driver is not None
-        now = time.monotonic()
-        for overdue, fault in self.driver.torn.values():
-            if now > overdue:
-                say(
-                    f"{fault.task_name} failed on one of its ranks ({fault.type_name}: {fault.message}), and "
-                    "others have not returned since: they probably wait for it in MPI, so the run ends"
-                )
+        for task, (since, fault) in self.driver.torn.items():
+            seconds = time.monotonic() - since
+            what = f"{fault.task_name} has failed on one of its ranks ({fault.type_name}: {fault.message})"
+            if seconds > WORRIED and task not in self._worried:
+                self._worried.add(task)
+                say(f"{what}, and others have not returned since: perhaps they wait for it in MPI")
+            if self._stall and seconds > self._stall:
+                say(f"{what}, and others have not returned for {self._stall:.0f} s: the run ends (--stall)")
                 say(fault.story)
                 self._transport.abort(1)
 
@@ -262,12 +264,18 @@ class Section:
     def __init__(self, lock: Any, bug: Callable[[], None]) -> None:
         self._lock = lock
         self._bug = bug
+        # Locks that may be taken under it, and never the other way round.
+        self.inner: list[Any] = []
         self._pid = os.getpid()
+
+    def is_inside(self) -> bool:
+        """Tell whether this very thread is inside: then what runs is a finaliser, or a callback."""
+        return self._lock._is_owned() or any(lock._is_owned() for lock in self.inner)
 
     def __enter__(self) -> None:
         if os.getpid() != self._pid:  # a thread that is not here may hold the lock
             raise UsageError("a forked child cannot use its parent's scheduler: start it in another way")
-        if self._lock._is_owned():
+        if self.is_inside():
             raise UsageError("the scheduler cannot be used by a finaliser that runs inside it")
         self._lock.acquire()
 

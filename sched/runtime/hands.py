@@ -83,7 +83,7 @@ class Hands:
         """Yield the calls that have been computed since they were made."""
         if self._flying and self.mine():
             for tile, call in list(self._flying.items()):
-                assert call.mark is not None
-                if call.mark.done():
+                # A callback may have waited meanwhile, and with that have landed it.
+                if self._flying.get(tile) is call and (call.mark is None or call.mark.done()):
                     del self._flying[tile]
                     yield call

@@ -10,7 +10,7 @@ import threading
 from types import FrameType
 from typing import Protocol
 
-_RUNS_USER_CODE = {"_run", "_run_job", "_invoke_callbacks"}
+_RUNS_USER_CODE = {"_make", "_run_job", "_invoke_callbacks"}
 _WAITS = {"wait", "_pause"}
 
 
@@ -29,7 +29,7 @@ def hold_back_interrupts(engine: _Engine) -> None:
         place = _nearest(frame)
         if place in _RUNS_USER_CODE:
             # The task fails, and the script is interrupted after it.
-            engine.interrupt_later(place == "_run")
+            engine.interrupt_later(place == "_make")
             raise KeyboardInterrupt
         if place is None or place in _WAITS:
             raise KeyboardInterrupt

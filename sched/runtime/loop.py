@@ -4,11 +4,21 @@ import threading
 import time
 from collections.abc import Callable
 
-from sched.model import TileId
+from sched.model import TaskId, TileId
 from sched.runtime.exchange import Exchange, Section
 from sched.runtime.hands import Hands
 from sched.runtime.relief import Backoff, Hungry, Relief
 from sched.runtime.runner import Call
+
+TURN = 0.0002
+"""Seconds after which calls that have ended are reported, though the next could start."""
+
+
+GoesOn = Callable[[TaskId], bool]
+
+
+def _perhaps_not(task: TaskId) -> bool:
+    return False
 
 
 class Loop:
@@ -45,8 +55,13 @@ class Loop:
         self._on_demand = on_demand
         self.relief = Relief(changed, exchange.pump, exchange.notify, self._starving, exchange.moving)
 
-    def serve(self, done: Callable[[], bool], deadline: float | None = None) -> bool:
+    def serve(
+        self, done: Callable[[], bool], deadline: float | None = None, goes_on: GoesOn = _perhaps_not
+    ) -> bool:
         """Be at work until something is done, at most until a moment of `time.monotonic`.
+
+        Args:
+            goes_on: tells of a task whether this surely is not done yet when that has ended.
 
         Returns:
             Whether it is done.
@@ -64,7 +79,7 @@ class Loop:
                 busy |= self._exchange.notify()
                 for landed in self._hands.landed():
                     self._worker.runner.land(landed)
-                    self._end(landed, more=not done())
+                    self._report([landed], goes_on)
                     busy = True
                 self.be_interrupted()
                 hungry.look(starving)
@@ -81,8 +96,7 @@ class Loop:
                         if call is not None:
                             self.relief.others_leave()
                 if call is not None:
-                    if self._make(call, serving=True):
-                        self._end(call, more=not done())
+                    self._take_turn(hand, call, goes_on)
                     busy = True
                 if busy:
                     backoff.reset()
@@ -121,21 +135,37 @@ class Loop:
             for tile in shared:
                 if self._driver.has_pinned(tile):
                     return tile
+            if shared and self._worker.owes():  # a value that only the script's thread can read
+                return shared[0]
         return None
 
-    def _make(self, call: Call, *, serving: bool = False) -> bool:
-        """Make a call; tell whether it is computed."""
-        computed = self._hands.run(self._worker, call)
-        if serving:
+    def _take_turn(self, hand: tuple[TileId, ...], call: Call, goes_on: GoesOn | None) -> None:
+        """Make a call, and short ones that follow, and report them together.
+
+        Args:
+            goes_on: see `serve`; None if this thread does not pump.
+        """
+        until = time.perf_counter() + TURN
+        ended = []
+        following: Call | None = call
+        while following is not None:
+            if self._hands.run(self._worker, following):
+                ended.append(following)
+            following = None
+            if time.perf_counter() < until and not self.interrupted:
+                with self._section:
+                    following = self._hands.next(self._worker, hand)
+        if goes_on is not None:
             with self._section:
                 self.relief.others_pump()
-        return computed
+        self._report(ended, goes_on or _perhaps_not)
 
-    def _end(self, call: Call, *, more: bool = False) -> None:
-        """Report a call; if this thread goes on, its tiles take the next at the same moment."""
+    def _report(self, calls: list[Call], goes_on: GoesOn) -> None:
+        """Report calls that have been computed."""
         with self._section:
-            self._worker.ended(call)
-            if more:
+            for call in calls:
+                self._worker.ended(call)
+            if not self.interrupted and all(goes_on(call.order.task) for call in calls):
                 # Before the core hears of the end: else what it makes ready would go to another tile.
                 self._offer()
             self._exchange.carry_out()
@@ -159,6 +189,5 @@ class Loop:
                     self._hands.wait_for_call(tile)
                 if call is None or self._closed():
                     return
-            self._make(call)
-            self._end(call)
+            self._take_turn(own, call, None)
             del call

@@ -88,6 +88,14 @@ class Assign(NamedTuple):
     ranks: tuple[RankId, ...] = ()
 
 
+class Go(NamedTuple):
+    """All ranks of a task have what it takes: make the call. Or do not, because of the fault of one."""
+
+    task: TaskId
+    fault: Fault | None
+    cause: TaskId | None
+
+
 class Conclude(NamedTuple):
     """All ranks of a task have ended; the value that waits here is good, unless there is a fault."""
 
@@ -128,11 +136,12 @@ class Stop(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The call returned. A small plain value comes along (`value`), the rest stays where it is."""
+    """The call returned, after `seconds`. A small plain value comes along; the rest stays where it is."""
 
     task: TaskId
     nbytes: int
     value: Packed | None
+    seconds: float = 0.0
 
 
 class Broke(NamedTuple):
@@ -143,11 +152,18 @@ class Broke(NamedTuple):
     fault: Fault
 
 
+class Ready(NamedTuple):
+    """One rank of a task that runs on several has all that it takes, and waits for `Go`."""
+
+    task: TaskId
+
+
 class Part(NamedTuple):
     """One rank of a task that runs on several has ended, and it is not the first of them."""
 
     task: TaskId
     fault: Fault | None
+    cause: TaskId | None
 
 
 class Answer(NamedTuple):
@@ -170,8 +186,8 @@ class Value(NamedTuple):
     fault: Fault | None = None
 
 
-ToRank = Define | Forget | Assign | Conclude | Send | Expect | Drop | Ask | Stop
-ToDriver = Done | Broke | Part | Answer
+ToRank = Define | Forget | Assign | Go | Conclude | Send | Expect | Drop | Ask | Stop
+ToDriver = Done | Broke | Ready | Part | Answer
 
 
 def encode(batch: Sequence[Any]) -> tuple[bytes, list[Any]]:

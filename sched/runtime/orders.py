@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from sched.core.actions import Outcome
-from sched.model import RankId, Ref
+from sched.model import RankId, Ref, TaskId
 from sched.runtime.functions import Function
-from sched.runtime.messages import Broke, Done, Fault, Packed
+from sched.runtime.messages import Done, Fault, Packed
 from sched.runtime.packing import Handle
 
 _PENDING, _RUNNING, _FINISHED = "PENDING", "RUNNING", "FINISHED"
@@ -153,18 +153,24 @@ class Parts:
     """How far a task on several ranks has come.
 
     Attributes:
-        lead: the rank whose value counts.
-        left: how many ranks have not ended.
-        report: what the lead has said.
-        fault: of the rank that failed first.
+        ranks: all of them; the value of the first counts.
+        ready: how many have what it takes.
+        gone: whether they have been told to begin, or not to.
+        left: how many have not ended.
+        done: what the first has said, if its call returned.
+        fault: of the rank that failed first, and `cause`: the task whose value was missing, if that was why.
     """
 
-    __slots__ = ("fault", "lead", "left", "report")
+    __slots__ = ("cause", "done", "fault", "gone", "left", "ranks", "ready")
 
     def __init__(self, ranks: Sequence[RankId]) -> None:
-        self.lead, self.left = ranks[0], len(ranks)
-        self.report: Done | Broke | None = None
+        self.ranks = tuple(ranks)
+        self.ready = 0
+        self.gone = False
+        self.left = len(ranks)
+        self.done: Done | None = None
         self.fault: Fault | None = None
+        self.cause: TaskId | None = None
 
 
 class Owner:

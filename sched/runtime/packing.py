@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 import cloudpickle
 
-from sched.backends.base import Backend, Exported, Tile, on
+from sched.backends.base import Backend, Exported, Tile, ambient, on
 from sched.errors import UsageError
 from sched.model import Ref
 from sched.runtime import contents
@@ -121,7 +121,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             self._handles[obj.ref] = None
             return _value_of, (obj.ref,)
         reduced = super().reducer_override(obj)
-        if isinstance(obj, type) and "__slots__" in obj.__dict__ and isinstance(reduced, tuple):
+        if isinstance(obj, type) and obj.__dict__.get("__slots__") and isinstance(reduced, tuple):
             # cloudpickle makes it again without slots, and then its objects do not fit the original's.
             make, (*parts, names, tracked, extra), *state = reduced
             if make.__name__ == "_make_skeleton_class":
@@ -276,7 +276,7 @@ class Packer:
     ) -> Any:
         token = _unpacking.set(_Unpacking(self.backend, tile, resolve, memories))
         try:
-            if tile is None:
+            if tile is None or ambient() is tile:
                 return pickle.loads(header, buffers=buffers)
             with on(tile):
                 return pickle.loads(header, buffers=buffers)

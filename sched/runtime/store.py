@@ -13,15 +13,13 @@ import contextlib
 import enum
 import threading
 import time
-import zlib
 from collections import OrderedDict, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sched.backends.base import Rung, Tile
-from sched.errors import UsageError
 from sched.model import RankId, Ref, TaskId, TileId
-from sched.runtime import contents
+from sched.runtime.contents import allocations, checksum
 from sched.runtime.ledger import Holdings, Ledger, TileStats
 from sched.runtime.messages import Fault, Packed
 from sched.runtime.packing import Packer
@@ -42,6 +40,7 @@ class Slot:
         "cause",
         "dropped",
         "fault",
+        "fixed",
         "holdings",
         "name",
         "packed",
@@ -68,8 +67,9 @@ class Slot:
         self.packed: Packed | None = None
         # Where and how much, if `packed` was put aside.
         self.spilled: tuple[TileId, int] | None = None
-        # How many running calls take it: so long it stays on its tile.
+        # How many running calls take it: so long it stays on its tile. And whether it has to stay anyhow.
         self.pins = 0
+        self.fixed = False
         self.cause: TaskId | None = None
         self.fault: Fault | None = None
         self.unsendable: Fault | None = None
@@ -85,7 +85,7 @@ class Store:
     Args:
         packer: for this rank's backend.
         limit: bytes for each tile.
-        check: find out who changes values, by checksums.
+        check: keep a checksum of each value; see `checking`.
     """
 
     def __init__(self, packer: Packer, limit: int, *, check: bool = False) -> None:
@@ -95,7 +95,8 @@ class Store:
         self._packer = packer
         self._backend = packer.backend
         self._check = check
-        self._lock = threading.Lock()
+        # Re-entrant, because a finaliser may run under it; so that can be told, and refused.
+        self.lock = threading.RLock()
         self.ledger = Ledger(tuple(tile.id for tile in self._backend.tiles), limit)
         # What lies on each tile, the longest unused first.
         self._resident: dict[TileId, OrderedDict[Ref, Slot]] = {
@@ -112,22 +113,28 @@ class Store:
         except KeyError:
             return self._fetch(slot, tile)
         if tile is not None and tile.id in slot.holdings:
-            with self._lock:
+            with self.lock:
                 if slot.ref in self._resident[tile.id]:
                     self._resident[tile.id].move_to_end(slot.ref)
         return value
 
-    def keep(self, slot: Slot, tile: Tile, value: Any, reserved: int) -> None:
-        """Take in a value that was made on a tile, where so much was promised to the call."""
+    def keep(self, slot: Slot, tile: Tile, value: Any, reserved: int) -> int:
+        """Take in a value that was made on a tile, where so much was promised to the call.
+
+        Returns:
+            How many bytes more there are on the tile.
+        """
         place = tile.id
-        holdings = self._holdings(value)
+        holdings = allocations(value, self._backend)
         if self._check:
-            slot.sums[place] = self._checksum(value)
-        with self._lock:
+            slot.sums[place] = checksum(value, self._backend)
+        with self.lock:
             slot.values[place] = value
             self.ledger.reserved[place] -= reserved
+            before = self.ledger.now[place]
             if holdings:
                 self._enter(slot, place, holdings)
+            return self.ledger.now[place] - before
 
     def land(self, slot: Slot, packed: Packed) -> None:
         """Take in a value that came from another rank."""
@@ -136,7 +143,7 @@ class Store:
             first = self._backend.tiles[0].id
             holdings = {id(memory): memory.nbytes for memory in packed.memories if _is_of_tile(memory)}
             if holdings:
-                with self._lock:
+                with self.lock:
                     self._enter(slot, first, holdings)
                     self.ledger.remove(first, holdings)  # as `room` entered it
 
@@ -147,29 +154,42 @@ class Store:
             # Where bytes are staged, only a thread that may use the queues can take them in; and this one is
             # perhaps the relief, while the script is away for long.
             able = self._backend.direct or self._backend.may_touch()
-            if able and self.ledger.room(first) >= nbytes:
+            with self.lock:
+                able = able and self.ledger.room(first) >= nbytes
+                self.ledger.reserved[first] += nbytes if able else 0
+            if able:
+                memory = None
                 with contextlib.suppress(Exception):  # there is less free than it seemed
                     memory = self._backend.room(nbytes, True)
-                    with self._lock:
+                with self.lock:
+                    self.ledger.reserved[first] -= nbytes
+                    if memory is not None:
                         self.ledger.add(first, {id(memory): memory.nbytes})
+                if memory is not None:
                     return memory
         return self._backend.room(nbytes, False)
 
     def pack(self, slot: Slot) -> Packed:
         """Return the form of a value in which it goes to another rank. Raises whatever pickling it raises."""
-        if slot.packed is None:
-            slot.packed = self._packer.pack(next(iter(slot.values.values())))
-        return slot.packed
+        with self.lock:
+            if slot.packed is not None:
+                return slot.packed
+            value = next(iter(slot.values.values()))
+        packed = self._packer.pack(value)
+        with self.lock:
+            if slot.packed is None:  # and was not put aside meanwhile
+                slot.packed = packed
+            return slot.packed
 
     def sent(self, slot: Slot) -> None:
         """Forget the form in which it went."""
-        with self._lock:
+        with self.lock:
             if slot.values:
                 slot.packed = None
 
     def drop(self, slot: Slot) -> None:
         """Forget a value altogether."""
-        with self._lock:
+        with self.lock:
             self.slots.pop(slot.ref, None)
             for tile in list(slot.holdings):
                 self._leave(slot, tile)
@@ -178,7 +198,7 @@ class Store:
 
     def empty(self, slot: Slot) -> None:
         """Forget the value, and not its place: the call that made it has failed after all."""
-        with self._lock:
+        with self.lock:
             for tile in list(slot.holdings):
                 self._leave(slot, tile)
             self.dropped.append((slot.values, slot.packed))
@@ -188,7 +208,7 @@ class Store:
 
     def pin(self, slots: Sequence[Slot], by: int = 1) -> None:
         """Hold values where they are (or, `by` -1, no more), while a call uses them."""
-        with self._lock:
+        with self.lock:
             for slot in slots:
                 slot.pins += by
 
@@ -200,32 +220,35 @@ class Store:
 
     def reserve(self, tile: Tile, nbytes: int) -> None:
         """Promise room on a tile to a call that is about to run; or take the promise back."""
-        with self._lock:
+        with self.lock:
             self.ledger.reserved[tile.id] += nbytes
 
     def held(self, slot: Slot, tile: Tile) -> int:
         """Return how many bytes of a value are on the tile."""
         return sum(slot.holdings.get(tile.id, {}).values())
 
+    def stuck(self, tile: Tile) -> int:
+        """Return how many bytes on the tile cannot be put aside."""
+        with self.lock:
+            return sum(self.held(slot, tile) for slot in self.slots.values() if slot.fixed)
+
     def make_room(self, tile: Tile, nbytes: int) -> bool:
         """Put values aside, those first that nobody has used for longest, until so much fits on the tile.
 
-        Only the thread that works for the tile may call it.
+        Only a thread that may use the tile's queue may call it.
 
         Returns:
             Whether it fits.
         """
-        fixed: set[Ref] = set()
+        if nbytes > self.ledger.limit:  # it never will
+            return False
         before = self.ledger.now[tile.id]
         while self.ledger.room(tile.id) < nbytes:
-            with self._lock:
-                slot = next(
-                    (s for s in self._resident[tile.id].values() if not s.pins and s.ref not in fixed), None
-                )
+            with self.lock:
+                slot = next((s for s in self._resident[tile.id].values() if not s.pins), None)
             if slot is None:
                 break
-            if not self._put_aside(slot, tile):
-                fixed.add(slot.ref)
+            self._put_aside(slot, tile)
         if self.ledger.now[tile.id] < before:
             self.dropped.clear()
             self._backend.finish(tile)
@@ -234,7 +257,7 @@ class Store:
     def stats(self) -> tuple[TileStats, ...]:
         """Return what is on each tile."""
         ledger = self.ledger
-        with self._lock:
+        with self.lock:
             return tuple(
                 TileStats(
                     tile.id,
@@ -247,32 +270,6 @@ class Store:
                 for tile in self._backend.tiles
             )
 
-    # -- checks ------------------------------------------------------------------------------------------
-
-    def verify(self, slots: Collection[Slot], tile: Tile, name: str, *, after: bool) -> None:
-        """See, in a run with checks, whether the values that a task takes are what they were.
-
-        Raises:
-            UsageError: One is not.
-        """
-        if not self._check:
-            return
-        for slot in slots:
-            place = tile.id if tile.id in slot.values else next(iter(slot.values), None)
-            if place not in slot.values or self._checksum(slot.values[place]) == slot.sums.get(place):
-                continue
-            slot.sums[place] = self._checksum(slot.values[place])  # whoever comes next is not to blame
-            who = f"the value of {slot.name or 'a task'} (task {slot.ref})"
-            if after:
-                raise UsageError(
-                    f"{name} has written into its argument, {who}: arguments are read-only, since other "
-                    "tasks take the same ones; let it write into a copy (x = x.copy())"
-                )
-            raise UsageError(
-                f"{who} has changed since it was made, and before {name} took it: the task that made it has "
-                "kept the array and written to it again; let it return a copy (x.copy())"
-            )
-
     # -- inside ------------------------------------------------------------------------------------------
 
     def _fetch(self, slot: Slot, tile: Tile | None) -> Any:
@@ -282,11 +279,13 @@ class Store:
                 self.make_room(tile, self.lacking([slot], tile))
             finally:
                 self.pin([slot], -1)
-        with self._lock:
+        with self.lock:
             packed, spilled = slot.packed, slot.spilled
             source = next(iter(slot.values.items()), None)
+            landed = dict(slot.holdings)
         if source is not None:
-            assert tile is not None
+            if tile is None:
+                return source[1]
             made = self._packer.adopt(source[1], tile, moved=True)
             if made is source[1]:
                 return made  # nothing in it is bound to a tile
@@ -297,10 +296,10 @@ class Store:
             if spilled is not None:
                 self._packer.moves.note(Rung.RELOAD, spilled[1], time.perf_counter() - begun)
         made = self._packer.freeze(made)
-        holdings = self._holdings(made) if tile is not None else {}
+        holdings = allocations(made, self._backend) if tile is not None else {}
         place = None if tile is None else tile.id
-        sum_ = self._checksum(made) if self._check else 0
-        with self._lock:
+        sum_ = checksum(made, self._backend) if self._check else 0
+        with self.lock:
             if place in slot.values:  # another thread was quicker
                 return slot.values[place]
             slot.values[place] = made
@@ -308,18 +307,19 @@ class Store:
                 slot.sums[place] = sum_
             if source is None:
                 self._unspill(slot)
-                for landed in list(slot.holdings):
-                    self._leave(slot, landed)
+                for where, held in landed.items():
+                    if slot.holdings.get(where) is held:
+                        self._leave(slot, where)
                 if not slot.unsent:
                     slot.packed = None
             if tile is not None and holdings and slot.ref in self.slots:
                 self._enter(slot, tile.id, holdings)
         return made
 
-    def _put_aside(self, slot: Slot, tile: Tile) -> bool:
-        """Move a value of a tile to the host's memory; tell whether that could be done."""
+    def _put_aside(self, slot: Slot, tile: Tile) -> None:
+        """Move a value of a tile to the host's memory. One that cannot be copied stays there for good."""
         begun = time.perf_counter()
-        with self._lock:
+        with self.lock:
             value, packed = slot.values.get(tile.id), slot.packed
             elsewhere = len(slot.values) > (tile.id in slot.values)
         try:
@@ -329,10 +329,15 @@ class Store:
                     value = self._packer.unpack(packed, tile)
                 packed = self._packer.pack_aside(value)
         except Exception:
-            return False
-        with self._lock:
+            with self.lock:
+                slot.fixed = True
+                self._resident[tile.id].pop(slot.ref, None)
+            return
+        with self.lock:
             if slot.pins or tile.id not in slot.holdings:
-                return not slot.pins
+                return
+            if elsewhere and len(slot.values) == (tile.id in slot.values):  # not any more
+                return
             size = sum(slot.holdings[tile.id].values())
             self._leave(slot, tile.id)
             self.dropped.append(slot.values.pop(tile.id, None))
@@ -341,12 +346,12 @@ class Store:
                 self.ledger.spilled[tile.id] += size
         if not elsewhere:
             self._packer.moves.note(Rung.SPILL, size, time.perf_counter() - begun)
-        return True
 
     def _enter(self, slot: Slot, tile: TileId, holdings: Holdings) -> None:
         slot.holdings[tile] = holdings
         self.ledger.add(tile, holdings)
-        self._resident[tile][slot.ref] = slot
+        if not slot.fixed:
+            self._resident[tile][slot.ref] = slot
 
     def _leave(self, slot: Slot, tile: TileId) -> None:
         self.ledger.remove(tile, slot.holdings.pop(tile))
@@ -357,29 +362,6 @@ class Store:
             tile, size = slot.spilled
             self.ledger.spilled[tile] -= size
             slot.spilled = None
-
-    def _holdings(self, value: Any) -> Holdings:
-        """Find the allocations that a value keeps alive on a tile."""
-        if type(value) in contents.PLAIN:
-            return {}
-        arrays = contents.numpy("ndarray") if self._backend.kind == "host" else ()
-        items = contents.leaves(value)
-        return dict(
-            self._backend.allocation(item)
-            for item in items
-            if self._backend.is_array(item) or isinstance(item, arrays)
-        )
-
-    def _checksum(self, value: Any) -> int:
-        import numpy
-
-        total = 0
-        for item in contents.leaves(value):
-            if self._backend.is_array(item):
-                item = self._backend.to_host(item)
-            if isinstance(item, numpy.ndarray) and not item.dtype.hasobject:
-                total = zlib.crc32(numpy.ascontiguousarray(item).reshape(-1).view(numpy.uint8).data, total)
-        return total
 
 
 def _bytes(slot: Slot) -> int:

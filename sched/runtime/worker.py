@@ -24,7 +24,9 @@ from sched.runtime.messages import (
     Expect,
     Fault,
     Forget,
+    Go,
     Part,
+    Ready,
     Send,
     Stop,
     ToDriver,
@@ -62,7 +64,7 @@ class Worker:
     ) -> None:
         self.packer = Packer(backend)
         self.store = Store(self.packer, limit, check=check)
-        self.runner = Runner(rank, backend, self.packer, self.store, group)
+        self.runner = Runner(rank, backend, self.packer, self.store, group, check=check)
         self.stopped = False
         self._rank = rank
         self._tell = tell
@@ -71,8 +73,8 @@ class Worker:
         self._calls: dict[TileId, deque[Call]] = {tile: deque() for tile in tiles}
         self._assigned: dict[TileId, int] = dict.fromkeys(tiles, 0)
         self._to_send: deque[tuple[Ref, RankId]] = deque()
-        # Calls of tasks on several ranks that have no communicator yet, in the driver's order.
-        self._apart: deque[Call] = deque()
+        # Calls of tasks on several ranks that wait for the other ranks.
+        self._gangs: dict[TaskId, Call] = {}
 
     # -- orders ----------------------------------------------------------------------------------------
 
@@ -92,6 +94,8 @@ class Worker:
                     slot.targets.append(target)
                 else:
                     self._to_send.append((ref, target))
+            case Go(task, fault, cause):
+                self._go(task, fault, cause)
             case Conclude(task, fault):
                 slot = slots[task]
                 if fault is not None:
@@ -131,26 +135,18 @@ class Worker:
         """Tell whether the tile has calls that have not ended, also such as wait for a value."""
         return self._assigned[tile] > 0
 
-    def together(self) -> None:
-        """Let the next task on several ranks start: the last one has its communicator.
-
-        Ranks make communicators in one order, the driver's. In another, each might wait for another's.
-        """
-        self._apart.popleft()
-        self._start_first()
-
     def ended(self, call: Call) -> None:
         """Enter what came of a call, and report it."""
         order, slot, fault = call.order, call.slot, call.fault
         value, call.value = call.value, None
         self._end(call)
         if slot is None:
-            self._tell(Part(order.task, fault))
+            self._tell(Part(order.task, fault, None))
             self.store.dropped.append(value)
             return
         if fault is None:
             small = None if slot.targets else self.packer.pack_small(value)
-            self._tell(Done(order.task, call.nbytes, small))
+            self._tell(Done(order.task, call.nbytes, small, call.seconds))
         else:
             self.store.empty(slot)
             self._tell(Broke(order.task, None, fault))
@@ -163,6 +159,10 @@ class Worker:
         """Return the place of a value, if this rank has heard of it."""
         return self.store.slots.get(ref)
 
+    def owes(self) -> bool:
+        """Tell whether values are still to be sent."""
+        return bool(self._to_send)
+
     def outgoing(self, may_pack: bool) -> Sequence[tuple[RankId, Value]]:
         """Take the values that can be sent now.
 
@@ -173,15 +173,16 @@ class Worker:
         for _ in range(len(self._to_send)):
             ref, target = self._to_send.popleft()
             slot = self.store.slots[ref]
-            if slot.state is State.FULL and slot.packed is None:
+            packed = slot.packed
+            if slot.state is State.FULL and packed is None and slot.unsendable is None:
                 if not may_pack:
                     self._to_send.append((ref, target))
                     continue
-                self.runner.pack(slot)
+                packed = self.runner.pack(slot)
             if slot.unsendable is not None:
                 ready.append((target, Value(ref, slot.name, None, ref, slot.unsendable)))
             else:
-                ready.append((target, Value(ref, slot.name, slot.packed, slot.cause, slot.fault)))
+                ready.append((target, Value(ref, slot.name, packed, slot.cause, slot.fault)))
             slot.unsent -= 1
             if not slot.unsent:
                 self.store.sent(slot)
@@ -200,7 +201,7 @@ class Worker:
         for tile in order.tiles or (order.tile,):
             self._assigned[tile] += 1
         if order.ranks:
-            self._apart.append(call)
+            self._gangs[order.task] = call
         broken: Slot | None = None
         for ref in order.inputs:
             source = slots[ref]
@@ -210,45 +211,44 @@ class Worker:
             elif source.state is State.BROKEN:
                 broken = source
         if broken is not None:
-            self._give_up(call, broken)
+            assert broken.fault is not None
+            self._give_up(call, broken.fault, broken.cause)
         elif not call.missing:
             self._start(call)
 
     def _start(self, call: Call) -> None:
-        if call.order.ranks:
-            self._start_first()
-        else:
-            self._put(call)
-
-    def _start_first(self) -> None:
-        """Start the first task on several ranks, if its inputs are here and it is not under way."""
-        while self._apart and self._apart[0].ended:
-            self._apart.popleft()
-        if self._apart and not self._apart[0].missing and not self._apart[0].started:
-            self._put(self._apart[0])
-
-    def _put(self, call: Call) -> None:
-        call.started = True
+        if call.order.ranks and not call.ready:
+            call.ready = True
+            self._tell(Ready(call.order.task))
+            return
         self._calls[call.order.tile].append(call)
         self._runnable(call.order.tile)
+
+    def _go(self, task: TaskId, fault: Fault | None, cause: TaskId | None) -> None:
+        call = self._gangs.pop(task, None)
+        if call is None:  # it has ended here: this rank was the one that could not
+            return
+        if fault is None:
+            self._start(call)
+        else:
+            self._give_up(call, fault, cause)
 
     def _end(self, call: Call) -> None:
         call.ended = True
         for tile in call.order.tiles or (call.order.tile,):
             self._assigned[tile] -= 1
 
-    def _give_up(self, call: Call, broken: Slot) -> None:
+    def _give_up(self, call: Call, fault: Fault, cause: TaskId | None) -> None:
         """End a call that cannot be made, and tell those who wait for it."""
-        assert broken.fault is not None
+        task = call.order.task
         self._end(call)
-        if call.order.ranks:
-            self._start_first()
+        self._gangs.pop(task, None)
         if call.slot is None:
-            self._tell(Part(call.order.task, broken.fault))
+            self._tell(Part(task, fault, cause))
             return
-        self._tell(Broke(call.order.task, broken.cause, broken.fault))
+        self._tell(Broke(task, cause, fault))
         if not call.order.ranks:
-            self._fill(call.slot, broken.cause, broken.fault)
+            self._fill(call.slot, cause, fault)
 
     def _fill(self, slot: Slot, cause: TaskId | None, fault: Fault | None) -> None:
         slot.state = State.FULL if fault is None else State.BROKEN
@@ -260,7 +260,7 @@ class Worker:
             if call.ended:
                 continue
             if fault is not None:
-                self._give_up(call, slot)
+                self._give_up(call, fault, cause)
             else:
                 call.missing -= 1
                 if not call.missing:

@@ -11,11 +11,13 @@ CPU = pytest.param("cpu", marks=pytest.mark.sycl)
 KINDS = ["host", CPU]
 
 
+@pytest.mark.parametrize("way", ["device", "host"])
 @pytest.mark.parametrize("device", KINDS)
-def test_a_task_on_several_ranks_has_a_communicator_of_them(run: Run, job, mpi: Mpi, device: str) -> None:
+def test_a_task_on_several_ranks_has_a_communicator_of_them(
+    run: Run, job, mpi: Mpi, device: str, way: str
+) -> None:
     end = run(
-        "--device",
-        device,
+        *("--device", device, "--mpi-buffers", way),
         job("""
             import numpy as np
 
@@ -32,6 +34,10 @@ def test_a_task_on_several_ranks_has_a_communicator_of_them(run: Run, job, mpi: 
                     assert found == (tiles, tiles * (tiles - 1) // 2, 3000, 0), found
                 many = [s.options(tiles=2).submit(ring, x) for _ in range(10)]
                 others = [s.submit(abs, -1) for _ in range(10)]
+                assert s.options(tiles=2).submit(lambda: sched.current().comm.Free()).exception() is None
+                lock = s.options(tile=1).submit(__import__("threading").Lock)
+                error = s.options(tiles=2, tile=2).submit(ring, lock).exception()
+                assert type(error) is sched.DependencyError, error
                 assert [f.result() for f in many + others] == 10 * [(2, 1, 3000.0, 0)] + 10 * [1]
                 print("all in step")
             """),
@@ -63,8 +69,7 @@ def test_a_task_that_fails_on_one_of_its_ranks_fails(run: Run, job, mpi: Mpi) ->
 
 def test_a_run_ends_if_the_others_wait_for_a_rank_that_has_failed(run: Run, job, mpi: Mpi) -> None:
     end = run(
-        "--device",
-        "host",
+        *("--device", "host", "--stall", "1"),
         job("""
             def odd():
                 comm = sched.current().comm
@@ -79,7 +84,8 @@ def test_a_run_ends_if_the_others_wait_for_a_rank_that_has_failed(run: Run, job,
         ranks=2,
     )
     assert end.status not in (0, -1), end
-    assert "duet failed on one of its ranks (ValueError: on the second)" in end.err, end
+    said = "duet has failed on one of its ranks (ValueError: on the second), and others have not returned"
+    assert said in end.err, end
 
 
 @pytest.mark.parametrize("device", KINDS)
@@ -91,6 +97,7 @@ def test_objects_of_the_scripts_own_classes_bring_their_arrays(
         device,
         job("""
             import dataclasses
+            import typing
 
             class Slots:
                 __slots__ = ("x", "n")
@@ -109,7 +116,10 @@ def test_objects_of_the_scripts_own_classes_bring_their_arrays(
             class Frozen:
                 x: object
 
-            KINDS = [Slots, More, Data, Frozen]
+            class Named(typing.NamedTuple):
+                x: object
+
+            KINDS = [Slots, More, Data, Frozen, Named]
 
             def make(i):
                 return KINDS[i](sched.xp.ones(3000))
