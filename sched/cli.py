@@ -7,12 +7,16 @@ import argparse
 import importlib
 import os
 import sys
+import time
 from collections.abc import Sequence
 from typing import NoReturn
 
 from sched import __version__
 
 CANNOT_BEGIN = 2
+
+HEARD = 0.5
+"""Seconds that a rank with nothing to say stays: when one ends, launchers may drop what others have said."""
 
 COMMANDS = {
     "run": "run a job; under mpiexec on the tiles of all ranks",
@@ -44,7 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = options.command(options)
     except (SchedError, binding.BindingError) as error:
         if _speaks_for_all():
-            print(f"sched: {error}", file=sys.stderr)
+            print(f"sched: {error}", file=sys.stderr, flush=True)
+        else:
+            time.sleep(HEARD)
         return CANNOT_BEGIN
     return status
 

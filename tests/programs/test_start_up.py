@@ -51,11 +51,13 @@ def test_a_rank_loads_numpy_mpi4py_cloudpickle_and_what_comes_with_python(of_a_r
     assert found - {"_tilesched_name"} == {"cloudpickle", "mpi4py", "numpy"}
 
 
-@pytest.mark.parametrize("name", ["client", "future", "ambient", "local", "bench", "commands", "sim"])
+@pytest.mark.parametrize("name", ["client", "future", "ambient", "local", "bench", "doctor", "sim"])
 def test_a_rank_loads_nothing_that_only_the_script_or_another_command_needs(
     of_a_rank: list[str], name: str
 ) -> None:
     assert [module for module in of_a_rank if module.startswith(f"sched.{name}")] == []
+    commands = {module for module in of_a_rank if module.startswith("sched.commands.")}
+    assert commands == {"sched.commands.run", "sched.commands.values"}
 
 
 def test_a_rank_loads_few_modules(of_a_rank: list[str]) -> None:

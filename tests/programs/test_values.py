@@ -224,7 +224,7 @@ def test_results_that_are_dropped_leave_no_memory_behind(run: Run, job, one_mpi:
                 work(250)
                 after = [s.options(tile=tile).submit(highest).result() for tile in (0, 1)]
                 grown = [b - a for a, b in zip(before, after)]
-                assert max(grown) < 100, grown  # of 2,000 MiB that were made
+                assert max(grown) < 400, grown  # of 2,000 MiB that were made; 256 may be kept for reuse
                 print("flat", sum(tile.now for tile in s.stats().tiles) < 20 * 8 * MIB)
             """),
         mpi=one_mpi,
