@@ -42,10 +42,10 @@ def on_every_tile(
     if engine.driver is None:
         session.serve(engine)
         return 0
-    from sched.client import Scheduler
-
     status = 0
     try:
+        from sched.client import Scheduler
+
         with Scheduler() as s:
             futures = [s.options(tile=tile).submit(function) for tile in range(s.tiles)]
             use([future.result() for future in futures])

@@ -103,6 +103,10 @@ def _settings() -> start.Settings:
 
 @atexit.register
 def _end() -> None:
+    if _engine is not None and _engine not in _owned and not _engine.closed:
+        # One of several ranks, for which the others wait; and MPI, which ends after this, waits for them.
+        start.say(f"rank {_engine.rank} ends before the run has ended, and so the run ends")
+        _engine.abort()
     failed = hasattr(sys, "last_type")  # the script ended by an exception, so nobody waits for its tasks
     for engine in list(_owned):
         if not engine.closed and engine.pid == os.getpid():

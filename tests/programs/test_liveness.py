@@ -155,3 +155,21 @@ def test_a_rank_that_is_killed_ends_the_run(
     assert "signal" in (end.out + end.err).lower(), end  # the launcher says it; each has its own words
     for pid in pids:
         assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text(), pid
+
+
+def test_a_rank_that_ends_before_the_run_does_not_leave_the_others_waiting(
+    start: Start, tmp_path: Path, mpi: Mpi
+) -> None:
+    """As it would after an error in what begins a run."""
+    program = tmp_path / "begin.py"
+    program.write_text(
+        "import os\n"
+        "from sched.runtime import session, start\n"
+        "from sched.siblings import ranks\n"
+        "engine = session.begin(start.Settings(device='host'), ranks.find(os.environ), start.say)\n"
+        "if engine.driver is None:\n"
+        "    session.serve(engine)\n"
+    )
+    end = start(program, mpi=mpi, ranks=2, module=None).end(30)
+    assert end.status not in (0, -1), end
+    assert "rank 0 ends before the run has ended" in end.err, end
