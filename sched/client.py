@@ -204,7 +204,10 @@ class Scheduler(concurrent.futures.Executor):
         if to == "host" or home is None:
             import numpy
 
-            found = [packer.to_numpy(value) for value in found]
+            found = [
+                packer.to_numpy(value, computed=isinstance(item, Future))
+                for value, item in zip(found, waiting, strict=True)
+            ]
             return numpy.stack(found) if stack else found
         found = [packer.at_home(value, home) for value in found]
         return self._engine.backend.xp.stack(found) if stack else found

@@ -61,7 +61,7 @@ class Future(orders.Future):
 
     def numpy(self, timeout: float | None = None) -> Any:
         """Like `result`, but return a copy with NumPy arrays in the place of a tile's."""
-        return self._engine.packer.to_numpy(self.result(timeout))
+        return self._engine.packer.to_numpy(self.result(timeout), computed=True)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for the task to end, and return what it raised, or None.

@@ -318,6 +318,8 @@ class Policy:
         if task.near is not None and task.near.home is not None:
             return [task.near.home]
         sources = task.inputs
+        if not sources:
+            return []
         if len(sources) > CANDIDATES:
             # Not the same few for every task of an all-to-all.
             first = task.id % len(sources)

@@ -235,7 +235,16 @@ class Engine:
         return slot.fault
 
     def value(self, ref: Ref, tile: Tile | None) -> Any:
-        """Return a value that is here, for a tile."""
+        """Return a value that is here, for a tile.
+
+        Raises:
+            UsageError: It lies on a GPU, and this is another thread than the one that may use that.
+        """
+        if not (self.backend.background or self.backend.readable or self._hands.are_here()):
+            raise UsageError(
+                "values on GPU tiles can be taken in the script's main thread only, since two threads must "
+                "not use dpnp: wait here if you like (wait, exception, done), and call result() there"
+            )
         slot = self._worker.slot(ref)
         assert slot is not None
         return self._worker.store.value(slot, tile)

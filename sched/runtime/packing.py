@@ -225,12 +225,16 @@ class Packer:
             return value
         return contents.changed(self._freeze_array, value)
 
-    def to_numpy(self, value: Any) -> Any:
-        """Return a copy of the value with NumPy arrays in the place of a tile's."""
+    def to_numpy(self, value: Any, *, computed: bool = False) -> Any:
+        """Return a copy of the value with NumPy arrays in the place of a tile's.
+
+        Args:
+            computed: it is a task's value. Then its queue need not be waited for, which only one thread may.
+        """
 
         def change(item: Any) -> Any:
             if self.backend.is_array(item):
-                return self.backend.to_host(item).copy()
+                return self.backend.to_host(item, computed=computed).copy()
             return item.copy() if isinstance(item, contents.numpy("ndarray")) else item
 
         return contents.changed(change, value)

@@ -19,6 +19,9 @@ LOOK = 0.001
 DOZE_AFTER = 200
 """Looks without anybody away for long, after which the relief sleeps until it is called."""
 
+PATIENT = 20_000
+"""Looks at bytes that are on their way without any sleep."""
+
 STARVING = 5.0
 """Seconds after which tasks that only the script's thread could run are worth a warning."""
 
@@ -32,19 +35,26 @@ class Backoff:
 
     def __init__(self) -> None:
         self._looks = 0
+        self._moving = 0
 
     def reset(self) -> None:
-        self._looks = 0
+        self._looks = self._moving = 0
 
     def pause(self, sleep: Callable[[float], object], moving: bool) -> None:
         """Wait a little: by `sleep`, if nothing has come for long; not so soon if bytes are on their way."""
+        if moving and self._moving < PATIENT:
+            # What follows when they have come is answered as quickly as if they had come at once.
+            self._moving += 1
+            self._looks = 0
+            os.sched_yield()
+            return
         self._looks += 1
         if self._looks < 20:
             return
-        if self._looks < (20_000 if moving else 220):
+        if self._looks < 220:
             os.sched_yield()
             return
-        sleep(min(0.001, 0.00005 * max(1, self._looks - 219)))
+        sleep(min(0.001, 0.00005 * (self._looks - 219)))
 
 
 class Relief:
