@@ -22,7 +22,7 @@ COMMANDS = {
     "run": "run a job; under mpiexec on the tiles of all ranks",
     "tiles": "show which rank would have which tile, on which cores",
     "doctor": "find what would keep a job from running, and say how to mend it",
-    "submit": "submit a job to PBS, as on Aurora",
+    "submit": "submit a job to PBS or Slurm",
     "bench": "measure this machine",
 }
 

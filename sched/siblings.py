@@ -1,7 +1,8 @@
 """The package `launch` beside this one, whatever else is called so.
 
 `python -m` and scripts put their directory first on the path, and `launch.py` is a likely name in it. So ours
-is looked up beside this package, and its name is free again afterwards.
+is looked up beside this package, and its name is free again afterwards. Each module of ours is loaded once:
+a class or an error that two of them know is the same one.
 """
 
 import functools
@@ -11,7 +12,14 @@ from pathlib import Path
 from types import ModuleType
 
 _here = str(Path(__file__).parents[1])
-_others = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "launch"}
+
+
+def _take() -> dict[str, ModuleType]:
+    """Take all that is loaded under this name, which is free then."""
+    return {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "launch"}
+
+
+_others = _take()
 sys.path.insert(0, _here)
 try:
     from launch import (
@@ -24,20 +32,19 @@ try:
     )
 finally:
     sys.path.remove(_here)
-    for _name in [name for name in sys.modules if name.partition(".")[0] == "launch"]:
-        del sys.modules[_name]
+    _ours = _take()
     sys.modules.update(_others)
 
 
 @functools.cache
 def load(name: str) -> ModuleType:
     """Return `launch.NAME`, which not every rank needs."""
-    others = {key: sys.modules.pop(key) for key in list(sys.modules) if key.partition(".")[0] == "launch"}
+    others = _take()
+    sys.modules.update(_ours)
     sys.path.insert(0, _here)
     try:
         return importlib.import_module(f"launch.{name}")
     finally:
         sys.path.remove(_here)
-        for key in [key for key in sys.modules if key.partition(".")[0] == "launch"]:
-            del sys.modules[key]
+        _ours.update(_take())
         sys.modules.update(others)

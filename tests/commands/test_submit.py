@@ -31,6 +31,7 @@ def pbs(tmp_path, monkeypatch):
     project.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("SCHED_PROJECT", "Climate")
+    monkeypatch.delenv("SCHED_MACHINE", raising=False)
     monkeypatch.chdir(project)
     Path("job.py").write_text("print(1)\n")
     return fake
@@ -114,7 +115,7 @@ def test_commands_that_bring_python_may_be_in_a_file(pbs):
         (["job.py", "--journal", "x"], "--journal is for later: `sched run` keeps no journal yet"),
         (
             ["job.py", "--output", "logs"],
-            "--output 'logs' is no directory, and PBS would run the job and never",
+            "--output 'logs' is no directory, and PBS would take the job and never",
         ),
         (
             ["job.py", "--run=--tils 3"],
@@ -128,7 +129,10 @@ def test_commands_that_bring_python_may_be_in_a_file(pbs):
         (["job.py", "--run=--tile-memory '4"], '--run "--tile-memory \'4" is no list of options'),
         (["job.py", "--setup", "mine.sh"], "--setup 'mine.sh' is no file: name one that there is"),
         (["job.py", "--setup", "/gone/mine"], "--setup '/gone/mine' is no file"),
-        (["job.py", "--setup", "if true"], "--setup is no shell command as it stands: bash: line"),
+        (
+            ["job.py", "--setup", "if true"],
+            "--setup: the commands that bring Python are no shell commands as they stand: bash: line",
+        ),
     ],
 )
 def test_a_fault_is_said_and_nothing_is_submitted(pbs, capfd, words, said):

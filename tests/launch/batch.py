@@ -1,4 +1,8 @@
-"""Executes a batch script as PBS would, with stand-ins for `module`, `mpiexec` and `qsub`."""
+"""Executes a batch script as PBS or Slurm would, with stand-ins for the commands of a cluster.
+
+They are `module`, `conda`, `mpiexec`, `srun`, `scontrol` and `qsub`. Those of Slurm do what its manual pages
+say.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ mkdir "$here"
 printf '%s\\0' "$@" >"$here/arguments"
 env -0 >"$here/environment"
 pwd >"$here/directory"
-cp "$6" "$here/hosts"
+for word; do [[ $last == --hostfile ]] && cp "$word" "$here/hosts"; last=$word; done
 . "$RECORD/do.${here##*.}"
 """
 
@@ -32,9 +36,17 @@ printf '%s\\0' "$@" >"$RECORD/qsub"
 """
 
 
+# `scontrol show hostnames LIST`; LIST is known only as what Slurm has set, and each name comes once.
+SCONTROL = """#!/bin/bash
+[[ "$*" == "show hostnames a list" ]] && uniq "$RECORD/../48[2].vm"
+"""
+
+COMMANDS = {"mpiexec": MPIEXEC, "srun": MPIEXEC, "qsub": QSUB, "scontrol": SCONTROL}
+
+
 @dataclass(frozen=True)
 class Start:
-    """One start of mpiexec."""
+    """One start of mpiexec or srun."""
 
     arguments: list[str]
     env: dict[str, str]
@@ -87,7 +99,7 @@ def execute(
     )
     for folder in (home, submitted, record, commands, temporary):
         folder.mkdir(parents=True)
-    for name, text in (("mpiexec", MPIEXEC), ("qsub", QSUB)):
+    for name, text in COMMANDS.items():
         (commands / name).write_text(text)
         (commands / name).chmod(0o755)
     for number, what in enumerate(does):
@@ -103,10 +115,13 @@ def execute(
             "PATH": f"{commands}:/usr/bin:/bin",
             "HOME": str(home),
             "BASH_FUNC_module%%": MODULE,
+            "BASH_FUNC_conda%%": "() { :; }",
             "RECORD": str(record),
             "PBS_O_WORKDIR": str(submitted),
             "PBS_NODEFILE": str(nodefile),
             "PBS_JOBID": "48[2].vm",
+            "SLURM_SUBMIT_DIR": str(submitted),
+            "SLURM_JOB_NODELIST": "a list",
             "TMPDIR": str(temporary),
             "OMP_NUM_THREADS": "208",
             **(env or {}),
@@ -130,11 +145,12 @@ def execute(
 
 
 def _start(folder: Path) -> Start:
+    hosts = folder / "hosts"
     return Start(
         arguments=_zeros(folder / "arguments"),
         env=dict(entry.split("=", 1) for entry in _zeros(folder / "environment")),
         directory=(folder / "directory").read_text().strip(),
-        hosts=(folder / "hosts").read_text().split(),
+        hosts=hosts.read_text().split() if hosts.exists() else [],
     )
 
 

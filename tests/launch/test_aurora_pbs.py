@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from launch.machines import AURORA
-from launch.pbs import Request
+from launch import machines
+from launch.request import Request
 from launch.script import render
 from tests.launch.batch import Ran, execute
 
@@ -38,7 +38,7 @@ def run(root: Path, hosts: list[str], *does: str, edits: tuple[str, ...] = (), *
 
 
 def test_it_is_what_sched_submit_writes() -> None:
-    assert SCRIPT.read_text() == render(Request("job.py", project="PROJECT"), AURORA)
+    assert SCRIPT.read_text() == render(Request("job.py", project="PROJECT"), machines.load("aurora"))
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_with_a_journal_it_goes_on_while_there_are_spare_nodes(root: Path) -> No
 def test_spares_that_leave_no_node_are_an_error(root: Path) -> None:
     ran = run(root, ["x1"], edits=("SPARES=1",))
     assert (ran.status, ran.starts) == (2, [])
-    assert ran.said == "sched: SPARES=1 leaves no node to run on: ask for more nodes in select=\n"
+    assert ran.said == "sched: SPARES=1 leaves no node to run on: ask for more nodes\n"
 
 
 # --- a job that stops in time ---
