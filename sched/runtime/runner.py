@@ -37,6 +37,7 @@ class Call:
 
     __slots__ = (
         "arguments",
+        "begun",
         "ended",
         "fault",
         "inputs",
@@ -64,6 +65,7 @@ class Call:
         self.mark: Mark | None = None
         self.nbytes = 0
         self.reserved = 0
+        self.begun = 0.0
         self.seconds = 0.0
 
 
@@ -130,17 +132,18 @@ class Runner:
         Returns:
             Whether that is so. If not, `call.mark` says when it is, and then `land` has to be called.
         """
-        begun = time.perf_counter()
+        call.begun = time.perf_counter()
         try:
             # In a context of its own: what the task sets (a decimal precision, say) ends with it.
             return contextvars.copy_context().run(self._run, call, wait)
         finally:
-            call.seconds = time.perf_counter() - begun
+            call.seconds = time.perf_counter() - call.begun
 
     def land(self, call: Call) -> None:
         """Take in what a call has computed."""
         with on(self._tiles[call.order.tile]):
             self._land(call)
+        call.seconds = time.perf_counter() - call.begun
 
     def _run(self, call: Call, wait: bool) -> bool:
         order = call.order

@@ -214,9 +214,9 @@ class Store:
 
     def lacking(self, slots: Sequence[Slot], tile: Tile) -> int:
         """Return how many bytes the tile takes up if these values are used there."""
-        return sum(
-            _bytes(slot) for slot in slots if tile.id not in slot.values and tile.id not in slot.holdings
-        )
+        with self.lock:
+            lacks = [s for s in slots if tile.id not in s.values and tile.id not in s.holdings]
+            return sum([_bytes(slot) for slot in lacks])
 
     def reserve(self, tile: Tile, nbytes: int) -> None:
         """Promise room on a tile to a call that is about to run; or take the promise back."""
@@ -305,13 +305,13 @@ class Store:
             slot.values[place] = made
             if self._check:
                 slot.sums[place] = sum_
+            self._unspill(slot)  # also if it was put aside meanwhile
+            if not slot.unsent:
+                slot.packed = None
             if source is None:
-                self._unspill(slot)
                 for where, held in landed.items():
                     if slot.holdings.get(where) is held:
                         self._leave(slot, where)
-                if not slot.unsent:
-                    slot.packed = None
             if tile is not None and holdings and slot.ref in self.slots:
                 self._enter(slot, tile.id, holdings)
         return made

@@ -223,9 +223,11 @@ class Fuzz(RuleBasedStateMachine):
         actions = self.core.handle(event)
         collector_now, chosen_now = self.collecting()
         self.held = {*chosen, *chosen_now}
+        gang_began = any(isinstance(action, Run) and action.tiles for action in actions)
         for action in actions:
             self.check(action)
-            if isinstance(action, Run) and collector is not None and collector is collector_now:
+            collects = isinstance(action, Run) and collector is not None and collector is collector_now
+            if collects and not gang_began:  # one of higher priority: meanwhile it had given its tiles back
                 assert not chosen.intersection(chosen_now, {action.tile, *action.tiles}), "it collects that"
             if isinstance(action, Settle):
                 continue
