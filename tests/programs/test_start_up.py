@@ -19,7 +19,7 @@ pytestmark = pytest.mark.mpi_program
 
 MODULES_OF_OURS = 58
 OTHER_MODULES = 170  # counted: 137
-FILES_OPENED = 250
+FILES_OPENED = 320  # counted: 197 to 256, by what else is installed
 
 MODULES = """
     def modules():
