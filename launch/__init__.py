@@ -1,8 +1,8 @@
 """Starting ranks well: which rank this is, which tile it takes, what must be set before anything is imported.
 
 Every function here is pure: an environment or a list of facts in, a number, a dict or a sentence out. Nothing
-reads `os.environ`, queries a device or imports the scheduler, and only `machines.load` reads a file; whoever calls does that, once and in the right
-order:
+reads `os.environ`, queries a device or imports the scheduler, and only `machines.load` reads a file; whoever
+calls does that, once and in the right order:
 
 1. `ranks.find`, `cores.to_deal` and `environment.defaults`, before NumPy, dpctl or MPI is imported;
 2. `masks.no_level_zero`, if the first look at the devices finds none;

@@ -34,8 +34,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--tiles",
         type=count,
+        default=os.environ.get("SCHED_TILES") or None,
         help="tiles for each rank, emulated ones where they are not GPUs; without it the GPUs' tiles are "
-        "shared out evenly among the ranks of a node, and on a CPU each rank has one",
+        "shared out evenly among the ranks of a node, and on a CPU each rank has one (in one process, on the "
+        "host, one for each core) (SCHED_TILES)",
     )
     add(
         "-n",

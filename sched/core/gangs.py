@@ -6,9 +6,10 @@ only values of tasks that have theirs, and ends whatever the gang does.
 
 *Collecting.* At most one gang collects: the first, by priority and age, of those that wait. The tiles that it
 has chosen take nothing new until it runs, so it waits for no more than what was there when it chose; then
-it has them to itself. (If one of higher priority comes in between, it gives them back, and chooses again.) It chooses none on which another gang runs, and while too few are left for it nobody
-else collects. When a gang has ended, its tiles take ordinary tasks before the next may choose them. So
-neither gangs nor ordinary tasks starve, however many there are of the others.
+it has them to itself. (If one of higher priority comes in between, it gives them back, and chooses again.)
+It chooses none on which another gang runs, and while too few are left for it nobody else collects. When a
+gang has ended, its tiles take ordinary tasks before the next may choose them. So neither gangs nor ordinary
+tasks starve, however many there are of the others.
 
 *Apart.* Two gangs that each span several ranks never share one: a rank has one thread to run both, and if two
 ranks began with different ones, each would wait for the other. (One that has a single rank ends by itself.)

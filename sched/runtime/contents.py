@@ -1,6 +1,7 @@
 """What is inside a value: plain containers, and objects that hold arrays."""
 
 import contextlib
+import dataclasses
 import sys
 import zlib
 from collections import deque
@@ -63,11 +64,31 @@ def changed(change: Callable[[Any], Any], value: Any) -> Any:
         seen.clear()  # `visit` refers to itself, so only the garbage collector would let go of it
 
 
-def leaves(value: Any) -> Iterator[Any]:
+def change_inside(change: Callable[[Any], Any], value: Any) -> None:
+    """Apply `change` to the attributes of objects of the script's own classes, and of dataclasses, in place.
+
+    Objects of other classes may rely on it that they can change what is in them.
+    """
+    for item in list(leaves(value, inner=True)):
+        kind = type(item)
+        if kind.__module__ != "__main__" and not dataclasses.is_dataclass(kind):
+            continue
+        if issubclass(kind, (tuple, *_CLOSED)):  # a named tuple is made anew, by `changed`
+            continue
+        with contextlib.suppress(AttributeError):
+            attributes = object.__getattribute__(item, "__dict__")
+            for name, part in list(attributes.items()):
+                attributes[name] = changed(change, part)
+        for slot in _slots(kind):
+            with contextlib.suppress(AttributeError):  # it has no value
+                slot.__set__(item, changed(change, slot.__get__(item)))
+
+
+def leaves(value: Any, *, inner: bool = False) -> Iterator[Any]:
     """Yield what is in a value: in containers, and in objects' attributes and slots, each thing once.
 
-    Modules, classes, functions and arrays are not looked into. It never fails, and calls little that a class
-    of the script's may have redefined.
+    If `inner`, also the containers and objects themselves. Modules, classes, functions and arrays are not
+    looked into. It never fails, and calls little that a class of the script's may have redefined.
     """
     seen: set[int] = set()
     waiting = [(value, 0)]
@@ -84,9 +105,9 @@ def leaves(value: Any) -> Iterator[Any]:
         if depth < _DEEP and not hasattr(kind, "dtype") and not issubclass(kind, _CLOSED):
             with contextlib.suppress(Exception):  # an object that does not like to be looked at
                 parts = _parts(item, kind)
-        if parts is None:
+        if parts is None or inner:
             yield item
-        else:
+        if parts is not None:
             waiting.extend((part, depth + 1) for part in reversed(parts))
 
 
@@ -97,17 +118,22 @@ def _parts(item: Any, kind: type) -> list[Any] | None:
         parts = list(dict.values(item))
     elif issubclass(kind, tuple | list | set | frozenset | deque):
         parts = list(item)
-    for base in kind.__mro__:
-        slots = base.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            slot = base.__dict__.get(name)
-            if isinstance(slot, MemberDescriptorType):
-                with contextlib.suppress(AttributeError):  # it has no value
-                    parts = [*(parts or ()), slot.__get__(item)]
+    for slot in _slots(kind):
+        with contextlib.suppress(AttributeError):  # it has no value
+            parts = [*(parts or ()), slot.__get__(item)]
     with contextlib.suppress(AttributeError):
         attributes = object.__getattribute__(item, "__dict__")
         parts = [*(parts or ()), *attributes.values()]
     return parts
+
+
+def _slots(kind: type) -> Iterator[MemberDescriptorType]:
+    for base in kind.__mro__:
+        names = base.__dict__.get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            slot = base.__dict__.get(name)
+            if isinstance(slot, MemberDescriptorType):
+                yield slot
 
 
 def nbytes(value: Any) -> int:

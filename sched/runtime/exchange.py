@@ -293,11 +293,11 @@ def say(text: str) -> None:
         (sys.stderr or sys.__stderr__).flush()  # type: ignore[union-attr]
 
 
-class _Elsewhere:
+class _ValueOnATile:
     """The result of a future whose value lies on a tile."""
 
     def __repr__(self) -> str:
         return "<value on a tile>"
 
 
-ELSEWHERE = _Elsewhere()
+ELSEWHERE = _ValueOnATile()

@@ -223,6 +223,7 @@ class Packer:
         """Return the value with its arrays read-only: many tasks may take it, and see what one does to it."""
         if type(value) in PLAIN:
             return value
+        contents.change_inside(self._freeze_array, value)
         return contents.changed(self._freeze_array, value)
 
     def to_numpy(self, value: Any, *, computed: bool = False) -> Any:

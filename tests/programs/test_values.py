@@ -341,3 +341,42 @@ def test_what_crosses_ranks_of_the_cpu_device_is_what_it_was(run: Run, job, mpi:
         ranks=3,
     )
     assert (end.status, end.out) == (0, "True as they were\n"), end
+
+
+@pytest.mark.parametrize("device", KINDS)
+def test_what_is_in_objects_of_the_script_is_read_only(run: Run, job, one_mpi: Mpi, device: str) -> None:
+    end = run(
+        "--device",
+        device,
+        job("""
+            import numpy as np
+
+            class Thing:
+                def __init__(self, n):
+                    self.a, self.n = sched.xp.zeros(n), np.zeros(n)
+                    self.deep = [{"x": sched.xp.zeros(n)}]
+
+            class Slots:
+                __slots__ = ("a", "deep", "n")
+                __init__ = Thing.__init__
+
+            WHERE = [lambda o: o.a, lambda o: o.n, lambda o: o.deep[0]["x"]]
+
+            def write(thing, i):
+                WHERE[i](thing)[0] = 5
+
+            with sched.Scheduler() as s:
+                for kind in (Thing, Slots):
+                    for n in (5, 3000):
+                        thing = s.options(tile=1).submit(kind, n)
+                        for tile in (0, 1):
+                            for i in range(len(WHERE)):
+                                error = s.options(tile=tile).submit(write, thing, i).exception()
+                                assert isinstance(error, ValueError), (kind, n, tile, i, error)
+                        assert [float(where(thing.result())[0]) for where in WHERE] == [0, 0, 0]
+                print("as it was made")
+            """),
+        mpi=one_mpi,
+        ranks=2,
+    )
+    assert (end.status, end.out) == (0, "as it was made\n"), end
