@@ -192,8 +192,8 @@ class Scheduler(concurrent.futures.Executor):
                 self._check_own(item)
         if isinstance(to, Tile):
             to = to.id
-        if isinstance(to, int) and not isinstance(to, bool):
-            return self.options(tile=to, name="gather").submit(collect, waiting, stack)
+        if hasattr(to, "__index__") and not isinstance(to, bool):
+            return self.options(tile=operator.index(to), name="gather").submit(collect, waiting, stack)
         if to not in ("tile", "host"):
             raise RequestError(f"to={to!r} is neither 'tile' nor 'host' nor a tile")
         futures = [item for item in waiting if isinstance(item, Future)]

@@ -24,13 +24,18 @@ _DEEP = 32
 """Levels of objects and containers that are searched for arrays."""
 
 
-def changed(change: Callable[[Any], Any], value: Any) -> Any:
+Seen = dict[int, tuple[Any, Any]]
+"""What has been changed already, by id: the thing itself, which is kept alive so, and what became of it."""
+
+
+def changed(change: Callable[[Any], Any], value: Any, seen: Seen | None = None) -> Any:
     """Apply `change` to what is in plain containers, at any depth, once to each thing.
 
     Returns:
         The value itself if nothing in it changed, or if it is nested too deeply.
     """
-    seen: dict[int, tuple[Any, Any]] = {}
+    own = seen is None
+    seen = {} if seen is None else seen
 
     def visit(item: Any) -> Any:
         kind = type(item)
@@ -61,10 +66,11 @@ def changed(change: Callable[[Any], Any], value: Any) -> Any:
     except RecursionError:  # too deep to look into
         return value
     finally:
-        seen.clear()  # `visit` refers to itself, so only the garbage collector would let go of it
+        if own:
+            seen.clear()  # `visit` refers to itself, so only the garbage collector would let go of it
 
 
-def change_inside(change: Callable[[Any], Any], value: Any) -> None:
+def change_inside(change: Callable[[Any], Any], value: Any, seen: Seen) -> None:
     """Apply `change` to the attributes of objects of the script's own classes, and of dataclasses, in place.
 
     Objects of other classes may rely on it that they can change what is in them.
@@ -78,10 +84,10 @@ def change_inside(change: Callable[[Any], Any], value: Any) -> None:
         with contextlib.suppress(AttributeError):
             attributes = object.__getattribute__(item, "__dict__")
             for name, part in list(attributes.items()):
-                attributes[name] = changed(change, part)
+                attributes[name] = changed(change, part, seen)
         for slot in _slots(kind):
             with contextlib.suppress(AttributeError):  # it has no value
-                slot.__set__(item, changed(change, slot.__get__(item)))
+                slot.__set__(item, changed(change, slot.__get__(item), seen))
 
 
 def leaves(value: Any, *, inner: bool = False) -> Iterator[Any]:

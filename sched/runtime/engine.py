@@ -328,6 +328,10 @@ class Engine:
             if thread is not threading.current_thread():
                 # A run of one rank that went well has all the time that its tasks need.
                 thread.join(None if status == 0 and self._transport.size == 1 else grace)
+        if self._transport.size > 1 and any(
+            thread.is_alive() for thread in self._threads if thread is not threading.current_thread()
+        ):
+            return False  # it may be in MPI, which must not end under it
         with self._section:  # a thread that has not ended must not send meanwhile
             return self._transport.close(grace)
 

@@ -223,8 +223,12 @@ class Packer:
         """Return the value with its arrays read-only: many tasks may take it, and see what one does to it."""
         if type(value) in PLAIN:
             return value
-        contents.change_inside(self._freeze_array, value)
-        return contents.changed(self._freeze_array, value)
+        seen: contents.Seen = {}
+        try:
+            contents.change_inside(self._freeze_array, value, seen)
+            return contents.changed(self._freeze_array, value, seen)
+        finally:
+            seen.clear()
 
     def to_numpy(self, value: Any, *, computed: bool = False) -> Any:
         """Return a copy of the value with NumPy arrays in the place of a tile's.
@@ -236,7 +240,13 @@ class Packer:
         def change(item: Any) -> Any:
             if self.backend.is_array(item):
                 return self.backend.to_host(item, computed=computed).copy()
-            return item.copy() if isinstance(item, contents.numpy("ndarray")) else item
+            if isinstance(item, contents.numpy("ndarray")):
+                return item.copy()
+            if type(item) in PLAIN or not any(map(self.backend.is_array, contents.leaves(item))):
+                return item
+            # An object that holds arrays: as it would come to a rank that has no tile.
+            packed = self._pack(item, None, copy=True, computed=computed)
+            return self._loads(packed.header, [bytearray(b) for b in packed.buffers], (), None, None)
 
         return contents.changed(change, value)
 

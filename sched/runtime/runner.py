@@ -237,7 +237,10 @@ class Runner:
                     f"together more than the {store.ledger.limit} bytes of a tile (--tile-memory); use "
                     "smaller blocks"
                 )
-        needs = call.arguments + (order.memory or self._growth.get(order.function, 0))
+        growth = self._growth.get(order.function)
+        if growth is None:  # not known yet; a guess
+            growth = store.largest(call.inputs) if call.inputs else 0
+        needs = call.arguments + (order.memory or growth)
         if not lacks and not needs:
             return
         fits = store.make_room(tile, lacks + needs)
@@ -257,7 +260,7 @@ class Runner:
             return
         grown = self._store.keep(slot, tile, value, call.reserved) - call.arguments
         call.reserved = 0
-        if grown > self._growth.get(call.order.function, 0):
+        if grown > self._growth.get(call.order.function, -1):
             self._growth[call.order.function] = grown
         if slot.targets:
             self.pack(slot)

@@ -218,6 +218,11 @@ class Store:
             lacks = [s for s in slots if tile.id not in s.values and tile.id not in s.holdings]
             return sum([_bytes(slot) for slot in lacks])
 
+    def largest(self, slots: Sequence[Slot]) -> int:
+        """Return the bytes of the largest of these values."""
+        with self.lock:
+            return max(map(_bytes, slots))
+
     def reserve(self, tile: Tile, nbytes: int) -> None:
         """Promise room on a tile to a call that is about to run; or take the promise back."""
         with self.lock:
@@ -273,12 +278,21 @@ class Store:
     # -- inside ------------------------------------------------------------------------------------------
 
     def _fetch(self, slot: Slot, tile: Tile | None) -> Any:
-        if tile is not None:
-            self.pin([slot])
+        if tile is None:
+            return self._bring(slot, None)
+        self.pin([slot])
+        needs = self.lacking([slot], tile)
+        try:
+            self.make_room(tile, needs)
+            self.reserve(tile, needs)
             try:
-                self.make_room(tile, self.lacking([slot], tile))
+                return self._bring(slot, tile)
             finally:
-                self.pin([slot], -1)
+                self.reserve(tile, -needs)
+        finally:
+            self.pin([slot], -1)
+
+    def _bring(self, slot: Slot, tile: Tile | None) -> Any:
         with self.lock:
             packed, spilled = slot.packed, slot.spilled
             source = next(iter(slot.values.items()), None)

@@ -136,8 +136,9 @@ def test_what_a_call_takes_is_not_put_aside_for_what_else_it_takes(start):
         assert run.s.submit(lambda *xs: [first(x) for x in xs], b, c, d, e).result() == [1, 2, 3, 4]
         assert (moved(run, SPILLED), moved(run, BACK)) == (1, 0)  # a had to go
         assert run.s.submit(lambda b, a: first(b) + first(a), b, a).result() == 1
-        assert (moved(run, SPILLED), moved(run, BACK)) == (2, 1)
-        assert [bool(run.engine._worker.slot(x.ref).values) for x in parts] == [1, 1, 0, 1, 1]
+        # One for a, and one for what the function may return: for all that is known, as much as it takes.
+        assert (moved(run, SPILLED), moved(run, BACK)) == (3, 1)
+        assert [bool(run.engine._worker.slot(x.ref).values) for x in parts] == [1, 1, 0, 0, 1]
 
 
 def test_a_call_that_has_ended_holds_nothing_any_more(start):
@@ -174,7 +175,9 @@ def test_of_two_things_that_are_put_there_the_first_stays_if_both_fit(start):
 
     with start(1, limit=2 * SIZE + KIB) as run:
         xp = run.engine.backend.xp
-        first_one, second = (run.s.put(array) for array in (xp.ones(LARGE), xp.ones(LARGE)))
+        first_one = run.s.put(xp.ones(LARGE))
+        assert run.s.submit(first, first_one).result() == 1  # from now on it is known what `first` returns
+        second = run.s.put(xp.ones(LARGE))
         for there in (first_one, second):
             assert run.s.submit(first, there).result() == 1
         assert moved(run, SPILLED) == 0
@@ -383,3 +386,11 @@ def test_a_task_that_returns_its_argument_does_not_copy_it_and_does_not_lose_it(
         assert (first(same.result()), first(view.result()), len(view.result())) == (3, 3, LARGE - 10)
         del same, view
         assert_nothing_is_left(run)
+
+
+def test_a_full_tile_has_room_for_what_a_function_returns_that_nobody_knows_yet(start):
+    """It is taken to return as much as the largest of its inputs."""
+    with start(1, limit=4 * SIZE) as run:
+        parts = [run.s.submit(full, i) for i in range(4)]
+        assert first(run.s.submit(lambda a, b: a + b, *parts[:2]).result()) == 1
+        assert run.s.stats().tiles[0].peak == 4 * SIZE

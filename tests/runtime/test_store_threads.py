@@ -66,7 +66,7 @@ class TestTwoThreads:
         place.store.sent(slot)
         assert place.good(slot)
 
-    def test_one_fetches_from_a_tile_what_the_other_puts_aside_there(self, place, monkeypatch):
+    def test_one_fetches_from_a_tile_what_the_other_would_put_aside_there(self, place, monkeypatch):
         slot = place.make(7)
 
         def adopt(value, tile, *, moved):
@@ -76,8 +76,9 @@ class TestTwoThreads:
 
         monkeypatch.setattr(place.packer, "adopt", adopt)
         assert place.good(slot, place.b)
-        assert (place.now, place.spilled, slot.packed) == ([0, SIZE], [0, 0], None)
-        place.store._put_aside(slot, place.b)
+        assert (place.now, place.spilled, slot.packed) == ([SIZE, SIZE], [0, 0], None)  # it had to stay
+        for tile in (place.a, place.b):
+            place.store._put_aside(slot, tile)
         assert (place.now, place.spilled) == ([0, 0], [0, SIZE])
 
     def test_one_asks_how_large_a_value_is_that_the_other_copies_to_a_tile(self, place):
