@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from launch import pbs, shell, slurm
 from launch.batch import Batch
+from launch.cores import show
 from launch.machines import Machine, fields
 from launch.request import Request
 
@@ -256,17 +257,12 @@ def _cores(request: Request, machine: Machine) -> tuple[str, int]:
         return "", 0
     each = len(machine.cores) // request.ranks
     ranks = [
-        [pair for tile in machine.cores[first : first + each] for pair in tile]
-        for first in range(0, len(machine.cores), each)
+        [
+            core
+            for tile in machine.cores[start : start + each]
+            for first, last in tile
+            for core in range(first, last + 1)
+        ]
+        for start in range(0, len(machine.cores), each)
     ]
-    return ":".join(_core_list(rank) for rank in ranks), sum(last - first + 1 for first, last in ranks[0])
-
-
-def _core_list(ranges: list[tuple[int, int]]) -> str:
-    """Write ranges of cores, neighbours joined: "1-16", "33-48,53-68"."""
-    joined: list[tuple[int, int]] = []
-    for first, last in ranges:
-        if joined and joined[-1][1] + 1 == first:
-            first = joined.pop()[0]
-        joined.append((first, last))
-    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in joined)
+    return ":".join(map(show, ranks)), len(ranks[0])

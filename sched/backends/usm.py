@@ -14,7 +14,7 @@ dpctl is handed in, and not imported.
 import ctypes
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy
 
@@ -63,26 +63,11 @@ def view(address: int, nbytes: int, owner: Any) -> memoryview:
     return numpy.frombuffer(memory, numpy.uint8).data
 
 
-class Arrival(Protocol):
-    """What `restore` makes an array of: beside this, it is a `transport.base.Memory`.
-
-    Attributes:
-        nbytes: how many bytes.
-        usm: the `dpctl.memory` object, or None if these bytes lie in ordinary memory.
-    """
-
-    nbytes: int
-    usm: Any
-
-    def settle(self) -> None:
-        """Wait until all that landed is there."""
-
-    def again(self) -> "Arrival":
-        """Return the same for one message more, which then need not wait for the first one's target."""
-
-
 class Span:
     """Memory that MPI may be given. See `transport.base.Memory`.
+
+    Beside that it can `settle`, which waits until all that landed is there, and make itself `again`, for one
+    message more: which then need not wait for the first one's target.
 
     Args:
         memory: its bytes. Whatever they belong to is kept alive by this view.

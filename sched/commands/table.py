@@ -109,7 +109,7 @@ def show(rows: Sequence[Row]) -> str:
         "queue": [_or_dash(row.queue) for row in rows],
         "MPI": [row.mpi or "none" for row in rows],
         "threads": [_or_dash(row.threads) for row in rows],
-        "device pointers to MPI": [row.pointers or "no" for row in rows],
+        "MPI says it takes GPU pointers": [row.pointers or "no" for row in rows],
     }
     common = {name: values[0] for name, values in facts.items() if len(set(values)) == 1}
     columns |= {name: values for name, values in facts.items() if name not in common}

@@ -29,12 +29,12 @@ lacks the fewest bytes first, then the oldest. No step here costs more for more 
 but for a heap's logarithm.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import islice
 
 from sched.core.graph import Task
-from sched.core.pace import Pace
+from sched.core.pace import MOST, TURN, Pace
 from sched.core.tiles import Tiles
 from sched.model import RankId, TaskId, TileId
 
@@ -180,6 +180,18 @@ class Policy:
         if best is None:
             return None
         return self._nearest(best, tile, ready=True) if best is self._beside.get(tile) else heappop(best)[1]
+
+    def along(self, first: Task, tile: TileId) -> Iterator[Task]:
+        """Yield more tasks for the turn that `first` has begun on a tile, if all of them are short.
+
+        Each has to be put there before the next is asked for.
+        """
+        left = TURN - self.pace.of(first.kind)
+        for _ in range(MOST - 1):
+            if left <= 0 or (task := self.pick_along(tile, first, left)) is None:
+                return
+            left -= self.pace.of(task.kind)
+            yield task
 
     def pick_along(self, tile: TileId, first: Task, left: float) -> Task | None:
         """Choose one more task for the turn that `first` has begun, if one lasts no longer than what is left.

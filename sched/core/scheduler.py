@@ -29,7 +29,6 @@ from sched.core.events import (
 from sched.core.fanout import Fanout
 from sched.core.gangs import Gangs
 from sched.core.graph import State, Task
-from sched.core.pace import MOST, TURN
 from sched.core.policy import Policy
 from sched.core.tiles import Tiles
 from sched.core.window import Window
@@ -261,7 +260,8 @@ class Scheduler:
                     else:
                         self._put(task, tile)
                     if task.home == tile:
-                        self._fill_turn(task, tile)
+                        for other in policy.along(task, tile):
+                            self._put(other, tile)
                 while (task := policy.pick_early(tile)) is not None:
                     self._put(task, tile)
             if self._risen:
@@ -279,16 +279,6 @@ class Scheduler:
                     tile_ahead = policy.place_early(task)
                     if tile_ahead is not None:
                         self._put(task, tile_ahead)
-
-    def _fill_turn(self, first: Task, tile: TileId) -> None:
-        """Give a tile more tasks in the turn that it has begun, if all of them are short."""
-        policy = self._policy
-        left = TURN - policy.pace.of(first.kind)
-        for _ in range(MOST - 1):
-            if left <= 0 or (task := policy.pick_along(tile, first, left)) is None:
-                return
-            left -= policy.pace.of(task.kind)
-            self._put(task, tile)
 
     def _put(self, task: Task, tile: TileId) -> None:
         rank = self._ranks[tile]

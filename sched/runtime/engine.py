@@ -30,7 +30,7 @@ from sched.runtime.driver import Driver
 from sched.runtime.exchange import Exchange, Section, say
 from sched.runtime.hands import Hands
 from sched.runtime.ledger import Stats
-from sched.runtime.loop import GoesOn, Loop
+from sched.runtime.loop import GoesOn, Loop, perhaps_not
 from sched.runtime.messages import Fault, Stop
 from sched.runtime.orders import Future, Make, Order, Owner
 from sched.runtime.store import State
@@ -277,7 +277,7 @@ class Engine:
         loop.call_soon(turn)
 
     def wait(
-        self, done: Callable[[], bool], timeout: float | None = None, goes_on: GoesOn | None = None
+        self, done: Callable[[], bool], timeout: float | None = None, goes_on: GoesOn = perhaps_not
     ) -> bool:
         """Lend the calling thread to the scheduler until something is done.
 
@@ -293,7 +293,7 @@ class Engine:
             return True
         deadline = None if timeout is None else time.monotonic() + timeout
         if self._transport.size > 1 or self._hands.shared or self._hands.mine():
-            return self._loop.serve(done, deadline, goes_on or (lambda task: False))
+            return self._loop.serve(done, deadline, goes_on)
         assert self.driver is not None
         settled = self.driver.settled
         while not done():

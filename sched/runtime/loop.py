@@ -17,7 +17,8 @@ TURN = 0.0002
 GoesOn = Callable[[TaskId], bool]
 
 
-def _perhaps_not(task: TaskId) -> bool:
+def perhaps_not(task: TaskId) -> bool:
+    """Say that it is not known; see `Loop.serve`."""
     return False
 
 
@@ -56,7 +57,7 @@ class Loop:
         self.relief = Relief(changed, exchange.pump, exchange.notify, self._starving, exchange.moving)
 
     def serve(
-        self, done: Callable[[], bool], deadline: float | None = None, goes_on: GoesOn = _perhaps_not
+        self, done: Callable[[], bool], deadline: float | None = None, goes_on: GoesOn = perhaps_not
     ) -> bool:
         """Be at work until something is done, at most until a moment of `time.monotonic`.
 
@@ -158,7 +159,7 @@ class Loop:
         if goes_on is not None:
             with self._section:
                 self.relief.others_pump()
-        self._report(ended, goes_on or _perhaps_not)
+        self._report(ended, goes_on or perhaps_not)
 
     def _report(self, calls: list[Call], goes_on: GoesOn) -> None:
         """Report calls that have been computed."""

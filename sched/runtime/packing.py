@@ -68,12 +68,7 @@ def _array_from(host: Any) -> Any:
 
 def _array_at(index: int, dtype: str, shape: tuple[int, ...], order: Literal["C", "F"]) -> Any:
     here = _here()
-    memory = here.memories[index]
-    if here.tile is not None:
-        return here.backend.restore(Exported(memory, dtype, shape, order), here.tile)
-    import numpy  # a rank without a tile: what arrives is ordinary memory
-
-    return numpy.ndarray(shape, dtype, memory, order=order)
+    return here.backend.restore(Exported(here.memories[index], dtype, shape, order), here.tile)
 
 
 def _here() -> _Unpacking:
@@ -223,6 +218,8 @@ class Packer:
         """Return the value with its arrays read-only: many tasks may take it, and see what one does to it."""
         if type(value) in PLAIN:
             return value
+        if self.backend.is_array(value) or type(value) in contents.numpy("ndarray"):
+            return self._freeze_array(value)
         seen: contents.Seen = {}
         try:
             contents.change_inside(self._freeze_array, value, seen)

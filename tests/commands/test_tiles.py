@@ -74,7 +74,7 @@ def test_what_all_tiles_have_in_common_is_said_once():
         "queue: out of order",
         "MPI: MPICH Version: 5.0",
         "threads: MULTIPLE",
-        "device pointers to MPI: no",
+        "MPI says it takes GPU pointers: no",
     ]
 
 

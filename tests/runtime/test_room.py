@@ -339,7 +339,7 @@ def test_a_call_whose_tile_fails_afterwards_has_no_value_and_takes_no_room(good)
 
 @pytest.mark.parametrize("tiles", [(3,), (1, 2)])
 def test_tiles_make_no_more_than_their_share_while_what_they_have_made_is_not_taken(tiles, monkeypatch):
-    monkeypatch.setattr("sched.core.scheduler.MOST", 1)  # no turns: how many are in one is a matter of time
+    monkeypatch.setattr("sched.core.policy.MOST", 1)  # no turns: how many are in one is a matter of time
     limit, count = 20 * SIZE, 60
 
     def link(total, x):
