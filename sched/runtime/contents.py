@@ -71,12 +71,22 @@ def changed(change: Callable[[Any], Any], value: Any, seen: Seen | None = None) 
 
 
 def change_inside(change: Callable[[Any], Any], value: Any, seen: Seen) -> None:
-    """Apply `change` to the attributes of objects of the script's own classes, and of dataclasses, in place.
+    """Apply `change` to what `changed` does not make anew, in place.
 
-    Objects of other classes may rely on it that they can change what is in them.
+    That is what is in deques and in derived lists and dicts; and the attributes of dataclasses, and of
+    objects of the script's own classes. Objects of others may rely on it that they can change themselves.
     """
     for item in list(leaves(value, inner=True)):
         kind = type(item)
+        if issubclass(kind, dict) and kind is not dict:
+            for key, part in list(dict.items(item)):
+                dict.__setitem__(item, key, changed(change, part, seen))
+        elif issubclass(kind, list) and kind is not list:
+            parts = [changed(change, part, seen) for part in list.__iter__(item)]
+            list.__setitem__(item, slice(None), parts)
+        elif issubclass(kind, deque):
+            for index, part in enumerate(list(item)):
+                item[index] = changed(change, part, seen)
         if kind.__module__ != "__main__" and not dataclasses.is_dataclass(kind):
             continue
         if issubclass(kind, (tuple, *_CLOSED)):  # a named tuple is made anew, by `changed`

@@ -9,6 +9,7 @@ Both work at any depth, also inside objects of the user's own classes. Arguments
 captures, are copied when they are packed, so the script may change them after `submit`; values are not.
 """
 
+import copy
 import pickle
 import types
 from collections.abc import Callable
@@ -234,16 +235,20 @@ class Packer:
             computed: it is a task's value. Then its queue need not be waited for, which only one thread may.
         """
 
+        def holds(leaf: Any) -> bool:
+            return self.backend.is_array(leaf) or isinstance(leaf, contents.numpy("ndarray"))
+
         def change(item: Any) -> Any:
             if self.backend.is_array(item):
                 return self.backend.to_host(item, computed=computed).copy()
             if isinstance(item, contents.numpy("ndarray")):
                 return item.copy()
-            if type(item) in PLAIN or not any(map(self.backend.is_array, contents.leaves(item))):
+            if type(item) in PLAIN or not any(map(holds, contents.leaves(item))):
                 return item
-            # An object that holds arrays: as it would come to a rank that has no tile.
-            packed = self._pack(item, None, copy=True, computed=computed)
-            return self._loads(packed.header, [bytearray(b) for b in packed.buffers], (), None, None)
+            if any(map(self.backend.is_array, contents.leaves(item))):  # as on a rank that has no tile
+                packed = self._pack(item, None, copy=True, computed=computed)
+                item = self._loads(packed.header, packed.buffers, (), None, None)
+            return copy.deepcopy(item)  # of which the arrays can be written to
 
         return contents.changed(change, value)
 

@@ -283,7 +283,7 @@ class Store:
         self.pin([slot])
         needs = self.lacking([slot], tile)
         try:
-            self.make_room(tile, needs)
+            self.make_room(tile, min(needs, self.ledger.limit))  # what never fits is at least alone there
             self.reserve(tile, needs)
             try:
                 return self._bring(slot, tile)
@@ -382,6 +382,8 @@ def _bytes(slot: Slot) -> int:
     """Return how large a value is, as far as that is known."""
     if slot.holdings:
         return max(sum(holdings.values()) for holdings in slot.holdings.values())
+    if slot.spilled is not None:
+        return slot.spilled[1]
     return 0 if slot.packed is None else slot.packed.nbytes
 
 
